@@ -53,9 +53,9 @@ pub fn explain_task(log: &Log, task: &str) -> Option<String> {
 pub fn explain_at(log: &Log, at: f64) -> Option<String> {
     let mut text = String::new();
     for run in &Run::all(&log.records) {
-        let Some(told) = moment(run, at) else { continue };
+        let Some(lines) = moment(run, at) else { continue };
         let _ = writeln!(text, "Run {} at {}, of {}:", run.number + 1, seconds(at), seconds(run.seconds));
-        told.iter().for_each(|line| broken(&mut text, "", line));
+        lines.iter().for_each(|line| broken(&mut text, "", line));
     }
     (!text.is_empty()).then_some(text)
 }

@@ -13,7 +13,7 @@ fn explain(args: &[&str], dir: &Path) -> Output {
 }
 
 #[track_caller]
-fn told(args: &[&str], dir: &Path) -> String {
+fn explanation(args: &[&str], dir: &Path) -> String {
     let output = explain(args, dir);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -30,12 +30,12 @@ fn copy() -> tempfile::TempDir {
 
 #[test]
 fn mapping_change_is_explained_from_reason_to_outcome() {
-    assert_eq!(told(&[], &sample()), include_str!("events/explained.txt"));
+    assert_eq!(explanation(&[], &sample()), include_str!("events/explained.txt"));
 }
 
 #[test]
 fn all_events_are_shown_on_request() {
-    let text = told(&["--all"], &sample());
+    let text = explanation(&["--all"], &sample());
     let shown = |what: &str| text.replace(['\n', ' '], "").contains(&what.replace(' ', ""));
     assert!(shown("The mapping stays, because the gain is too small"), "{text}");
     assert!(shown("Stage seg takes 2.400 ms an item on rank 1, after 400 items by trimmed mean."), "{text}");
@@ -52,7 +52,7 @@ fn runs_are_explained_one_after_the_other() {
     let first = fs::read_to_string(&file).unwrap();
     let start = first.lines().nth(1).unwrap();
     fs::write(&file, first.clone() + &start.replace("\"run\":0", "\"run\":1") + "\n").unwrap();
-    let text = told(&[], dir.path());
+    let text = explanation(&[], dir.path());
     let runs: Vec<&str> = text.lines().filter(|line| line.starts_with("run ")).collect();
     assert_eq!(runs, ["run 1", "run 2"]);
     assert!(
@@ -77,7 +77,7 @@ fn mapping_change_without_a_decision_is_reported_as_a_change() {
     };
     for (epoch, is_change) in [(1, false), (2, true)] {
         fs::write(dir.path().join("rank-0.jsonl"), format!("{start}\n{}\n", switch(epoch))).unwrap();
-        let text = told(&[], dir.path());
+        let text = explanation(&[], dir.path());
         assert_eq!(text.contains("No decision was made"), !is_change, "{text}");
     }
 }
@@ -98,7 +98,7 @@ fn farm_is_explained_with_chunking_choices_and_lost_ranks() {
     };
     let lines: String = events.iter().enumerate().map(line).collect();
     fs::write(dir.path().join("rank-0.jsonl"), lines).unwrap();
-    let text = told(&[], dir.path());
+    let text = explanation(&[], dir.path());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in [
         "1.500 s rank 0 Chunking is now `fac2`, because it is the fastest of 27 for the 900 tasks left",
@@ -106,7 +106,7 @@ fn farm_is_explained_with_chunking_choices_and_lost_ranks() {
         "1 attempt was retried, and 12 tasks were requeued because a rank was lost.",
         "The run ends after 1000 items and 1.500 s.",
     ] {
-        assert!(text.contains(sentence), "`{sentence}` is not told: {text}");
+        assert!(text.contains(sentence), "`{sentence}` is not printed: {text}");
     }
     assert!(!text.contains("No decision was made"), "{text}");
 }
@@ -117,7 +117,7 @@ fn incomplete_last_line_is_reported_and_a_foreign_line_is_refused() {
     let file = dir.path().join("rank-2.jsonl");
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() - 10]).unwrap();
-    let text = told(&[], dir.path());
+    let text = explanation(&[], dir.path());
     assert!(text.contains("rank-2.jsonl: the last line is incomplete and was ignored"), "{text}");
 
     fs::write(&file, "{\"at\": \"noon\"}\n").unwrap();
@@ -146,11 +146,11 @@ fn workflow_task_is_explained_with_its_waits() {
     fs::write(dir.path().join("rank-0.jsonl"), events.iter().enumerate().map(line).collect::<String>())
         .unwrap();
     let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let text = plain(told(&["--task", "sort"], dir.path()));
+    let text = plain(explanation(&["--task", "sort"], dir.path()));
     assert!(text.contains("Task \"sort\" waits for the limit \"db\"."), "{text}");
     assert!(text.contains("it waited 1.500 s for the output of \"split\", 250.000 ms for memory."), "{text}");
     assert!(text.contains("ended after 2.000 s") && !text.contains("torn"), "{text}");
-    let text = plain(told(&[], dir.path()));
+    let text = plain(explanation(&[], dir.path()));
     assert!(text.contains("because the run begins") && text.contains("failed after 2.000 s: torn"), "{text}");
     assert!(!text.contains("\"sort\"") && !text.contains("The log does not contain the end"), "{text}");
     let output = explain(&["--task", "other"], dir.path());
@@ -161,13 +161,13 @@ fn workflow_task_is_explained_with_its_waits() {
 #[test]
 fn explain_at_a_time_shows_mapping_and_decisions() {
     let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let text = plain(told(&["--at", "3"], &sample()));
+    let text = plain(explanation(&["--at", "3"], &sample()));
     assert!(text.starts_with("Run 1 at 3.000 s, of ") && text.contains("Stages: load@0"), "{text}");
     assert!(text.contains("Next, at "), "{text}");
     let output = explain(&["--at", "99"], &sample());
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no run lasted 99 s"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("no run lasted 99 s"), "{message}");
 }
 
 #[test]
@@ -180,15 +180,15 @@ fn workflow_is_explained_with_its_critical_path_and_at_a_time() {
         let before = fs::read_to_string(&file).unwrap_or_default();
         fs::write(file, before + line + "\n").unwrap();
     }
-    let text = told(&[], dir.path());
+    let text = explanation(&[], dir.path());
     let last = text.lines().last().unwrap();
     assert!(
         last.starts_with("The critical path has ") && last.contains("which ran for 50 s of 50 s. Each"),
         "{last}"
     );
-    let text = told(&["--at", "9"], dir.path());
+    let text = explanation(&["--at", "9"], dir.path());
     for part in ["Rank 0 ran \"", "\" waited on rank ", " held ", " for tasks (limit "] {
-        assert!(text.contains(part), "`{part}` is not told: {text}");
+        assert!(text.contains(part), "`{part}` is not printed: {text}");
     }
 }
 
@@ -200,7 +200,7 @@ fn names_in_a_log_are_escaped() {
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("seg", "seg\\n[ERROR rank 0] forged\\u001b[2J\\u2028\\u202e")).unwrap();
     for more in [&[][..], &["--all"], &["--at", "3"]] {
-        let text = told(more, dir.path());
+        let text = explanation(more, dir.path());
         assert!(text.contains(r"seg\n[ERROR"), "{text}");
         assert!(!text.contains(['\u{1b}', '\u{2028}', '\u{202e}']) && !text.contains("\n[ERROR"), "{text:?}");
     }

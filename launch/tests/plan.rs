@@ -52,12 +52,12 @@ fn plan_is_printed_as_json() {
 
 #[test]
 fn task_is_explained_with_its_waits() {
-    let told = |task| planned(&["--explain", task]);
-    assert!(told("split").contains("It waits for nothing."), "{}", told("split"));
-    let left = told("left");
+    let explained = |task| planned(&["--explain", task]);
+    assert!(explained("split").contains("It waits for nothing."), "{}", explained("split"));
+    let left = explained("left");
     assert!(left.contains("\"left\" runs on large from 1.000 s to 5.000 s."), "{left}");
     assert!(left.contains("Memory: it needs 910 MiB of 1.00 GiB"), "{left}");
-    let join = told("join <&>");
+    let join = explained("join <&>");
     assert!(join.contains("It waits for that input."), "{join}");
     let output = plan(&sample("small.toml"), &sample("two.toml"), &["--explain", "joint"]);
     assert_eq!(output.status.code(), Some(2));
@@ -106,8 +106,8 @@ fn eviction_is_explained_with_the_task_that_needs_the_memory() {
     let evicted = value["evictions"].as_array().unwrap();
     assert_eq!((evicted.len(), value["makespan"].as_f64()), (1, Some(6.0)), "{value}");
     let before = evicted[0]["before"].as_str().unwrap();
-    let told = String::from_utf8(plan(&workflow, &platform, &["--explain", before]).stdout).unwrap();
-    assert!(told.contains("Before that, the 60 B from "), "{told}");
+    let explained = String::from_utf8(plan(&workflow, &platform, &["--explain", before]).stdout).unwrap();
+    assert!(explained.contains("Before that, the 60 B from "), "{explained}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn processor_names_are_escaped_and_truncated() {
             assert!(!text.contains('\u{2028}'), "{text:?}");
         }
     }
-    for (name, said) in [
+    for (name, printed) in [
         (r"x\nforged\u001b[2J".to_string(), r"x\nforged\u{1b}[2J"),
         ("y".repeat(70_000), "has 70000 bytes, but must have at most 4096"),
     ] {
@@ -232,6 +232,6 @@ fn processor_names_are_escaped_and_truncated() {
         let output = plan("tests/workflows/small.toml".as_ref(), &platform, &[]);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(said) && error.lines().count() == 1 && error.len() < 500, "{error}");
+        assert!(error.contains(printed) && error.lines().count() == 1 && error.len() < 500, "{error}");
     }
 }

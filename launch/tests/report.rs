@@ -32,9 +32,9 @@ fn printed(args: &[&str], dir: &Path) -> String {
 #[test]
 fn report_is_written_next_to_the_events_and_its_path_is_printed() {
     let dir = run_directory();
-    let said = printed(&["report"], dir.path());
+    let output_text = printed(&["report"], dir.path());
     let page = dir.path().join("events/report.html");
-    assert_eq!(said.trim(), page.to_str().unwrap());
+    assert_eq!(output_text.trim(), page.to_str().unwrap());
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Ranks of each stage") && text.contains("The run ends after 2800 items"), "{text}");
     let status = r#"{"state":"failed","code":3,"message":"no <fuel>","restarts":2}"#;
@@ -93,9 +93,9 @@ fn title_is_the_command_of_the_run() {
 #[test]
 fn two_runs_are_compared_on_one_page() {
     let (before, after) = (run_directory(), run_directory());
-    let said = printed(&["report", before.path().to_str().unwrap()], after.path());
+    let output_text = printed(&["report", before.path().to_str().unwrap()], after.path());
     let page = after.path().join("events/comparison.html");
-    assert_eq!(said.trim(), page.to_str().unwrap());
+    assert_eq!(output_text.trim(), page.to_str().unwrap());
     let text = fs::read_to_string(&page).unwrap();
     let name = |dir: &tempfile::TempDir| dir.path().file_name().unwrap().to_str().unwrap().to_string();
     for part in [
@@ -154,8 +154,8 @@ fn figure_and_efficiencies_are_printed() {
     assert!(csv.lines().nth(1).is_some_and(|line| line.starts_with("run,0,9.7,1,6.5,0.67")), "{csv}");
     let missing = armature(&["report", "--figure", "memory"], dir.path());
     assert_eq!(missing.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&missing.stderr).into_owned();
-    assert!(said.contains("the log has no data for the figure memory"), "{said}");
+    let output_text = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(output_text.contains("the log has no data for the figure memory"), "{output_text}");
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn events_are_printed_in_order_and_checked() {
     fs::write(dir.path().join("events/activity-1.jsonl"), "nonsense\n").unwrap();
     let output = armature(&["events"], dir.path());
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("activity-1.jsonl, line 1: expected an event of rank 1"), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output_text.contains("activity-1.jsonl, line 1: expected an event of rank 1"), "{output_text}");
 }
 
 /// A damaged status file or a missing file of a rank is reported, and a log with another version of the format is refused.
@@ -183,10 +183,10 @@ fn report_names_missing_files_and_shows_the_rest() {
     let events = dir.path().join("events");
     fs::write(events.join("job-status.json"), "{\"state\":").unwrap();
     let output = armature(&["report"], dir.path());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{output_text}");
     let missing = "activity-1.jsonl, activity-2.jsonl missing in ";
-    assert!(said.contains("job-status.json") && said.contains(missing), "{said}");
+    assert!(output_text.contains("job-status.json") && output_text.contains(missing), "{output_text}");
     let page = fs::read_to_string(events.join("report.html")).unwrap();
     assert!(page.contains(missing) && page.contains("Ranks of each stage"), "{page}");
     assert!(printed(&["explain"], dir.path()).contains(missing));
@@ -197,21 +197,25 @@ fn report_names_missing_files_and_shows_the_rest() {
     fs::write(&file, text).unwrap();
     for command in [&["report"][..], &["events"], &["explain"], &["trace"], &["top", "--once"]] {
         let output = armature(command, dir.path());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
-        assert!(said.contains("activity-0.jsonl has events of schema 99"), "{command:?}: {said}");
+        let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {output_text}");
+        assert!(
+            output_text.contains("activity-0.jsonl has events of schema 99"),
+            "{command:?}: {output_text}"
+        );
     }
 }
 
 #[test]
 fn traces_are_written_as_perfetto_and_chrome_json() {
     let dir = run_directory();
-    let said = printed(&["trace"], dir.path());
-    let bytes = fs::read(said.trim()).unwrap();
+    let output_text = printed(&["trace"], dir.path());
+    let bytes = fs::read(output_text.trim()).unwrap();
     // A Perfetto trace is a protobuf message whose first field, `packet`, has the number 1 and a length, so that its first byte is 0x0a.
     assert!(bytes.len() > 500 && bytes[0] == 0x0a, "{} bytes", bytes.len());
-    let said = printed(&["trace", "--format", "chrome"], dir.path());
-    let list: Vec<serde_json::Value> = serde_json::from_slice(&fs::read(said.trim()).unwrap()).unwrap();
+    let output_text = printed(&["trace", "--format", "chrome"], dir.path());
+    let list: Vec<serde_json::Value> =
+        serde_json::from_slice(&fs::read(output_text.trim()).unwrap()).unwrap();
     assert_eq!(list.iter().filter(|item| item["ph"] == "X" && item["name"] == "load 7").count(), 1);
 }
 

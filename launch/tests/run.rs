@@ -106,9 +106,9 @@ fn ranks_left_by_a_killed_launcher_are_awaited() {
         let output = child.wait_with_output().unwrap();
         expect_code(&output, 137);
         assert!(dir.path().join("done").exists(), "{more:?}");
-        let said = text(&output.stderr);
+        let printed = text(&output.stderr);
         let expected = "the launcher was ended by signal 9; the processes that it had started have ended";
-        assert!(said.contains(expected), "{said}");
+        assert!(printed.contains(expected), "{printed}");
     }
 }
 
@@ -132,8 +132,8 @@ fn malformed_hostfile_is_refused_with_its_line() {
     fs::write(&hosts, "node01\nnode02 speed=0\n").unwrap();
     let output = armature(dir.path(), &["--hostfile", hosts.to_str().unwrap(), "/bin/sh"]).output().unwrap();
     expect_code(&output, 2);
-    let said = text(&output.stderr);
-    assert!(said.contains("hosts:2: `speed=0`: expected speed=S with S a number above 0"), "{said}");
+    let printed = text(&output.stderr);
+    assert!(printed.contains("hosts:2: `speed=0`: expected speed=S with S a number above 0"), "{printed}");
     assert_eq!(text(&output.stdout), "");
 }
 
@@ -153,8 +153,8 @@ fn fifos_and_devices_are_refused_without_blocking() {
     ] {
         let output = armature(dir.path(), &[option, file, "/bin/sh"]).output().unwrap();
         expect_code(&output, code);
-        let said = text(&output.stderr);
-        assert!(said.contains(&format!("{file}: is {what}, expected a regular file")), "{said}");
+        let printed = text(&output.stderr);
+        assert!(printed.contains(&format!("{file}: is {what}, expected a regular file")), "{printed}");
         assert_eq!(text(&output.stdout), "");
     }
     assert!(!Path::new("/dev/null").is_file());
@@ -168,9 +168,9 @@ fn dry_run_starts_nothing() {
     let args = ["--dry-run", "--hostfile", hosts.to_str().unwrap(), "-n", "4", "/bin/sh"];
     let output = armature(dir.path(), &args).output().unwrap();
     expect_code(&output, 0);
-    let said = text(&output.stdout);
-    assert!(said.starts_with("# hosts:\n#   node01 slots=2\n"), "{said}");
-    assert!(said.contains(" -n 4 --hostfile hosts --oversubscribe --bind-to none /bin/sh\n"), "{said}");
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("# hosts:\n#   node01 slots=2\n"), "{printed}");
+    assert!(printed.contains(" -n 4 --hostfile hosts --oversubscribe --bind-to none /bin/sh\n"), "{printed}");
     // A reader that closes the pipe, as in `armature run --dry-run … | head`, is not an error; a full disk is one.
     let (_, left) = std::io::pipe().unwrap();
     expect_code(&armature(dir.path(), &args).stdout(left).output().unwrap(), 0);
@@ -182,17 +182,17 @@ fn dry_run_starts_nothing() {
 
 #[test]
 fn time_limit_ends_the_job() {
-    let dir = launcher("mpirun.mpich", "trap 'echo told; kill $!; exit 0' TERM; /bin/sleep 60 & wait");
+    let dir = launcher("mpirun.mpich", "trap 'echo signalled; kill $!; exit 0' TERM; /bin/sleep 60 & wait");
     let start = Instant::now();
     let mut command = armature(dir.path(), &["--timeout", "0.5s", "/bin/sh"]);
     let printed = dir.path().join("printed");
     command
         .stdout(fs::File::create(&printed).unwrap())
-        .stderr(fs::File::create(dir.path().join("said")).unwrap());
+        .stderr(fs::File::create(dir.path().join("printed")).unwrap());
     assert_eq!(command.status().unwrap().code(), Some(124));
     assert!(start.elapsed() < Duration::from_secs(20));
-    assert_eq!(fs::read_to_string(printed).unwrap(), "told\n");
-    assert!(fs::read_to_string(dir.path().join("said")).unwrap().contains("has not ended within 0.5 s"));
+    assert_eq!(fs::read_to_string(printed).unwrap(), "signalled\n");
+    assert!(fs::read_to_string(dir.path().join("printed")).unwrap().contains("has not ended within 0.5 s"));
 }
 
 #[track_caller]
@@ -217,7 +217,7 @@ fn signals_are_forwarded_to_the_launcher() {
 /// `armature run` cannot forward SIGKILL, so that the kernel must send a signal to the launcher (`PR_SET_PDEATHSIG`).
 #[test]
 fn launcher_receives_sigterm_when_the_command_is_killed() {
-    let script = "trap ': >told; exit 0' TERM; : >ready; while :; do /bin/sleep 0.05; done";
+    let script = "trap ': >signalled; exit 0' TERM; : >ready; while :; do /bin/sleep 0.05; done";
     for more in [&[][..], &["--restarts", "2"]] {
         let dir = launcher("mpirun.mpich", script);
         let args = [more, &["/bin/sh"]].concat();
@@ -225,7 +225,7 @@ fn launcher_receives_sigterm_when_the_command_is_killed() {
         wait_for("the launcher starts", || dir.path().join("ready").exists());
         child.kill().unwrap();
         child.wait().unwrap();
-        wait_for("the launcher is told", || dir.path().join("told").exists());
+        wait_for("the launcher has received the signal", || dir.path().join("signalled").exists());
     }
 }
 
@@ -315,10 +315,10 @@ fn unneeded_pbs_node_file_is_not_read() {
         let output = with(file, &["-n", "2"]);
         expect_code(&output, 0);
         assert!(text(&output.stdout).starts_with("-n 2 "), "{}", text(&output.stdout));
-        let said = text(&output.stderr);
+        let printed = text(&output.stderr);
         assert!(
-            said.contains("PBS_NODEFILE of the batch job: ") && said.contains("on this machine"),
-            "{said}"
+            printed.contains("PBS_NODEFILE of the batch job: ") && printed.contains("on this machine"),
+            "{printed}"
         );
         let output = with(file, &[]);
         expect_code(&output, 2);
@@ -340,9 +340,9 @@ fn open_mpi_accepts_host_names_that_differ_only_after_a_dot() {
     // The hosts do not exist. A failing program replaces the remote shell, so that nothing tries to connect to them.
     let output =
         without_settings(command.arg("/bin/true")).env("OMPI_MCA_plm_rsh_agent", "/bin/false").output();
-    let said = text(&output.unwrap().stderr);
-    assert!(!said.contains("multiple definitions"), "{said}");
-    assert!(said.contains("unable to reliably start one or more daemons"), "{said}");
+    let printed = text(&output.unwrap().stderr);
+    assert!(!printed.contains("multiple definitions"), "{printed}");
+    assert!(printed.contains("unable to reliably start one or more daemons"), "{printed}");
 }
 
 #[test]
@@ -418,8 +418,8 @@ fn every_sample_hostfile_is_accepted() {
             .output()
             .unwrap();
         expect_code(&output, 0);
-        let said = text(&output.stdout);
-        let words: Vec<&str> = said.lines().last().unwrap().split(' ').collect();
+        let printed = text(&output.stdout);
+        let words: Vec<&str> = printed.lines().last().unwrap().split(' ').collect();
         let n = words.iter().position(|word| *word == "-n").unwrap();
         ranks.push((name, words[n + 1].to_owned()));
     }

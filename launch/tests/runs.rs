@@ -62,11 +62,11 @@ impl Home {
 
 #[track_caller]
 fn checked(output: Output, code: i32) -> String {
-    let said = [&output.stdout[..], &output.stderr]
+    let printed = [&output.stdout[..], &output.stderr]
         .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
         .concat();
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    said
+    assert_eq!(output.status.code(), Some(code), "{printed}");
+    printed
 }
 
 #[track_caller]
@@ -144,8 +144,11 @@ fn runs_have_a_record_if_they_may_have_several_attempts() {
     // The program must run even if no run directory can be created.
     fs::remove_dir_all(home.path("armature-runs")).unwrap();
     fs::write(home.path("armature-runs"), "").unwrap();
-    let said = home.run(&["run", "-n", "1", "/bin/sh", "-c", "echo ran", "--journal", "j"], 0);
-    assert!(said.contains("ran\n") && said.contains("the run has no run directory: cannot create"), "{said}");
+    let printed = home.run(&["run", "-n", "1", "/bin/sh", "-c", "echo ran", "--journal", "j"], 0);
+    assert!(
+        printed.contains("ran\n") && printed.contains("the run has no run directory: cannot create"),
+        "{printed}"
+    );
     assert!(
         home.run(&["run", "--run", "a", "-n", "1", "/bin/sh"], 1).contains("cannot create the run directory")
     );
@@ -175,16 +178,16 @@ fn unusable_names_options_and_runs_are_refused_with_exit_code_2() {
     let home = Home::new();
     home.program("a", "true", 0);
     for name in ["last", "48211", "a b", "../a", "$(touch hacked)", "a\nb", "", "-a"] {
-        let said = home.run(&["run", "--run", name, "/bin/sh"], 2);
-        assert!(said.contains("name of a run") || name == "-a", "{said}");
+        let printed = home.run(&["run", "--run", name, "/bin/sh"], 2);
+        assert!(printed.contains("name of a run") || name == "-a", "{printed}");
     }
     for verb in ["status", "logs", "stop", "cancel", "explain", "report", "events", "trace", "top"] {
-        let said = home.run(&[verb, "no such run"], 2);
+        let printed = home.run(&[verb, "no such run"], 2);
         assert!(
-            said.starts_with("armature: there is no run \"no such run\": expected a directory, "),
-            "{verb}: {said}"
+            printed.starts_with("armature: there is no run \"no such run\": expected a directory, "),
+            "{verb}: {printed}"
         );
-        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(printed.lines().count(), 1, "{printed}");
         assert!(home.run(&[verb, "a@7"], 2).contains("a-1 has no attempt 7: the newest is 1"), "{verb}");
     }
     assert!(home.run(&["logs", "a@1", "--attempt", "2"], 2).contains("contradicts"));
@@ -229,18 +232,18 @@ fn run_in_progress_is_shown_stopped_and_cancelled() {
     let home = Home::new();
     let mut running = home.start("a", "/bin/sleep 60");
     wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
-    let said = home.run(&["status"], 3);
-    assert!(said.starts_with("a-1          running since ") && said.contains("attempt 1"), "{said}");
+    let printed = home.run(&["status"], 3);
+    assert!(printed.starts_with("a-1          running since ") && printed.contains("attempt 1"), "{printed}");
     assert!(home.run(&["status", "--json"], 3).contains(r#""state":"running""#));
     assert!(home.run(&["stop"], 0).contains("a-1 is asked to stop at a checkpoint"));
     assert_eq!(home.read("armature-runs/a-1/stop"), "armature stop\n");
-    let said = home.run(&["stop", "a", "--after-checkpoint"], 0);
-    assert!(said.contains("a-1 is asked to stop at its next checkpoint"), "{said}");
+    let printed = home.run(&["stop", "a", "--after-checkpoint"], 0);
+    assert!(printed.contains("a-1 is asked to stop at its next checkpoint"), "{printed}");
     assert_eq!(home.read("armature-runs/a-1/stop"), "armature stop --after-checkpoint\n");
     assert!(home.run(&["cancel", "a"], 0).contains("SIGTERM was sent to process"));
     assert_eq!(running.wait().unwrap().code(), Some(143));
-    let said = home.run(&["status", "a"], 1);
-    assert!(said.contains("cancelled: SIGTERM") && said.contains("armature logs a-1@1"), "{said}");
+    let printed = home.run(&["status", "a"], 1);
+    assert!(printed.contains("cancelled: SIGTERM") && printed.contains("armature logs a-1@1"), "{printed}");
     assert!(home.run(&["cancel", "a"], 3).contains("a-1 has already ended: failed (cancelled: SIGTERM)"));
     home.run(&["stop", "a"], 3);
     // The request to stop was meant for the previous start of the program, so that the file `stop` must be gone.
@@ -256,10 +259,10 @@ fn usr1_requests_a_stop_and_is_not_forwarded() {
     signal(running.id(), rustix::process::Signal::USR1);
     checked(running.wait_with_output().unwrap(), 85);
     assert_eq!(home.why("a-1/attempts/1")["reason"], "stopped");
-    let said = home.run(&["status"], 85);
+    let printed = home.run(&["status"], 85);
     assert!(
-        said.contains("stopped") && said.contains("armature run --run a-1 with the same command"),
-        "{said}"
+        printed.contains("stopped") && printed.contains("armature run --run a-1 with the same command"),
+        "{printed}"
     );
 }
 
@@ -288,8 +291,8 @@ fn status_shows_runs_that_have_ended_lately() {
     let mut end: serde_json::Value = serde_json::from_str(&why).unwrap();
     end["ended"] = "2001-01-01T00:00:00Z".into();
     fs::write(home.path("armature-runs/old-1/attempts/1/why.json"), end.to_string()).unwrap();
-    let said = home.run(&["status", "--since", "1d"], 0);
-    assert!(said.contains("new-1") && !said.contains("old-1"), "{said}");
+    let printed = home.run(&["status", "--since", "1d"], 0);
+    assert!(printed.contains("new-1") && !printed.contains("old-1"), "{printed}");
     assert!(home.run(&["status", "--since", "100000d"], 0).contains("old-1"));
     home.run(&["status", "--since", "soon"], 2);
     home.run(&["status", "--since", "1d", "new"], 2);
@@ -311,8 +314,11 @@ fn run_is_executed_by_one_process_at_a_time() {
     let home = Home::new();
     let mut running = home.start("a", "/bin/sleep 60");
     wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
-    let said = home.program("a-1", "true", 2);
-    assert!(said.contains("the run directory ") && said.contains("has not released its lock"), "{said}");
+    let printed = home.program("a-1", "true", 2);
+    assert!(
+        printed.contains("the run directory ") && printed.contains("has not released its lock"),
+        "{printed}"
+    );
     assert!(!home.path("armature-runs/a-1/attempts/2").exists());
     signal(running.id(), rustix::process::Signal::TERM);
     running.wait().unwrap();
@@ -332,8 +338,12 @@ fn status_queries_the_whole_queue_once() {
         "squeue",
         "echo \"$*\" >>asked; echo '7|PENDING|N/A|2026-11-28T14:00:00|(Priority)|s $(touch hacked)'",
     );
-    let said = home.run(&["status", "s", "7"], 0);
-    assert_eq!(said.matches("waiting   Priority, expected start 2026-11-28T14:00:00").count(), 2, "{said}");
+    let printed = home.run(&["status", "s", "7"], 0);
+    assert_eq!(
+        printed.matches("waiting   Priority, expected start 2026-11-28T14:00:00").count(),
+        2,
+        "{printed}"
+    );
     let asked = home.read("asked");
     assert!(asked.lines().count() == 1 && asked.contains("--me") && !asked.contains("-j"), "{asked}");
     home.run(&["status", "s"], 3);
@@ -403,8 +413,8 @@ fn slurm_says(home: &Home, job: &str) {
 fn preempted_run_that_has_stopped_is_queued_again() {
     let home = Home::new();
     slurm_says(&home, "JobState=RUNNING Restarts=0 PreemptTime=2026-11-28T13:00:00");
-    let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
-    assert!(said.contains("requeue after a preemption: scontrol requeue 7"), "{said}");
+    let printed = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
+    assert!(printed.contains("requeue after a preemption: scontrol requeue 7"), "{printed}");
     assert_eq!(home.why("a-1/attempts/1")["reason"], "preempted");
     // Slurm has already requeued the job (`Restarts=2`), so that it no longer reports the preemption.
     slurm_says(&home, "JobState=COMPLETING Restarts=2 PreemptTime=None");
@@ -425,11 +435,14 @@ fn another_job_continues_a_run_that_cannot_be_requeued() {
 echo JobId=7 JobState=RUNNING Restarts=0 PreemptTime=2026",
     );
     home.script("sbatch", "echo \"$*\" >submitted; echo 8");
-    let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
-    assert!(said.contains("presently disabled; sbatch: there is no "), "{said}");
+    let printed = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
+    assert!(printed.contains("presently disabled; sbatch: there is no "), "{printed}");
     fs::write(home.path("armature-runs/a-1/job.sh"), "").unwrap();
-    let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
-    assert!(said.contains("Requested operation is presently disabled: the run continues as job 8"), "{said}");
+    let printed = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
+    assert!(
+        printed.contains("Requested operation is presently disabled: the run continues as job 8"),
+        "{printed}"
+    );
     let submitted = home.read("submitted");
     assert!(submitted.starts_with("--parsable --dependency=afterany:7 /"), "{submitted}");
     assert!(submitted.ends_with("/armature-runs/a-1/job.sh\n"), "{submitted}");
@@ -453,8 +466,8 @@ fn attempt_that_was_killed_gets_a_record_from_the_next_start_of_its_job() {
         killed.wait().unwrap();
         // A second start in the same allocation, without a requeue, does not show how the first one ended.
         home.script("squeue", "exit 0");
-        let said = home.run(&["status", "a"], 1);
-        assert!(printed.is_empty() || said.contains("its batch job ended as TIMEOUT"), "{said}");
+        let printed = home.run(&["status", "a"], 1);
+        assert!(printed.is_empty() || printed.contains("its batch job ended as TIMEOUT"), "{printed}");
         checked(in_job(&home, "exit 3", 0).output().unwrap(), 3);
         assert!(!home.path("armature-runs/a-1/attempts/1/why.json").exists());
         fs::remove_dir_all(home.path("armature-runs/a-1/attempts/2")).unwrap();
@@ -526,9 +539,9 @@ fn in_a_job_that_ends_soon(home: &Home, script: &str, code: i32) -> String {
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("the program starts", || home.path("ready").exists());
     signal(child.id(), rustix::process::Signal::USR1);
-    let said = checked(child.wait_with_output().unwrap(), code);
+    let printed = checked(child.wait_with_output().unwrap(), code);
     fs::remove_file(home.path("ready")).unwrap();
-    said
+    printed
 }
 
 #[test]

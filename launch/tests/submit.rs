@@ -60,10 +60,10 @@ impl Home {
     #[track_caller]
     fn submit(&self, args: &[&str], code: i32) -> String {
         let output = self.armature(&[&["submit"], args].concat());
-        let said = [&output.stdout[..], &output.stderr];
-        let said = said.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        said
+        let printed = [&output.stdout[..], &output.stderr];
+        let printed = printed.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        printed
     }
 
     fn files(&self) -> Vec<String> {
@@ -79,8 +79,8 @@ impl Home {
 fn submitted_script_continues_the_run_directory_of_the_submission() {
     let home = Home::new("work");
     home.script("sbatch", RUNS);
-    let said = home.submit(&["--name", "day", "-n", "1", "--time", "2h", "app", "one", "--two"], 0);
-    assert_eq!(said, "day-1 is job 48211: armature-runs/day-1\n");
+    let printed = home.submit(&["--name", "day", "-n", "1", "--time", "2h", "app", "one", "--two"], 0);
+    assert_eq!(printed, "day-1 is job 48211: armature-runs/day-1\n");
     assert_eq!(home.read("asked"), "--parsable armature-runs/day-1/job.sh\n");
     assert_eq!(home.read("words"), "one\0--two\0");
     let script = home.read("armature-runs/day-1/job.sh");
@@ -114,22 +114,22 @@ echo 48211"#,
     home.script("squeue", "echo '48211_6|PENDING|N/A|N/A|(JobArrayTaskLimit)|day-1'");
     let status = |args: &[&str], code: i32| {
         let output = home.armature(&[&["status"], args].concat());
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        said
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        printed
     };
-    let said = status(&[], 3);
-    let words: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
-    assert_eq!(words, ["finished", "failed", "waiting"], "{said}");
-    assert_eq!(status(&["--all"], 0), said);
+    let printed = status(&[], 3);
+    let words: Vec<&str> = printed.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(words, ["finished", "failed", "waiting"], "{printed}");
+    assert_eq!(status(&["--all"], 0), printed);
     status(&["day-1.2-1"], 0);
     assert!(status(&["48211_6"], 3).contains("JobArrayTaskLimit"));
     let logs = home.armature(&["logs", "day-1.2-1"]);
     assert!(String::from_utf8_lossy(&logs.stdout).ends_with("===\nelement 2\n"), "{logs:?}");
-    let said = home.armature(&["logs", "day"]);
+    let printed = home.armature(&["logs", "day"]);
     assert!(
-        String::from_utf8_lossy(&said.stderr).contains("name one of its elements, such as day-1.2-1"),
-        "{said:?}"
+        String::from_utf8_lossy(&printed.stderr).contains("name one of its elements, such as day-1.2-1"),
+        "{printed:?}"
     );
     home.script("scancel", "echo \"$@\" >cancelled");
     assert_eq!(home.armature(&["cancel", "day"]).status.code(), Some(0));
@@ -155,22 +155,25 @@ echo 'PartitionName=low Default=YES GraceTime=60 PriorityTier=1 PreemptMode=REQU
 echo 'PartitionName=high Default=NO GraceTime=0 PriorityTier=9 PreemptMode=OFF'"#,
     );
     let submit = |args: &[&str]| home.submit(&[&["--name", "day", "-n", "1"], args, &["app"]].concat(), 0);
-    let said = submit(&["--time", "2h"]);
-    assert!(said.contains("jobs of partition low may be preempted, and then have 90 s to stop"), "{said}");
+    let printed = submit(&["--time", "2h"]);
+    assert!(
+        printed.contains("jobs of partition low may be preempted, and then have 90 s to stop"),
+        "{printed}"
+    );
     assert!(home.read("armature-runs/day-1/job.sh").contains("--signal=B:USR1@120\n"));
     assert!(!submit(&["-p", "high"]).contains("preempted"));
     // Record of an earlier run, which took about 100 s to stop at a checkpoint.
     fs::create_dir_all(home.path("armature-runs/day-1/attempts/1")).unwrap();
     let why = r#"{"schema":1,"reason":"stopped","detail":"","code":85,"stopped":true,"done":1,"seconds":9.0,"ended":"","stop_seconds":99.5}"#;
     fs::write(home.path("armature-runs/day-1/attempts/1/why.json"), why).unwrap();
-    let said = submit(&["--time", "2h"]);
+    let printed = submit(&["--time", "2h"]);
     assert!(
-        said.contains("a stop of an earlier run took 100 s, but Slurm gives a job of partition low"),
-        "{said}"
+        printed.contains("a stop of an earlier run took 100 s, but Slurm gives a job of partition low"),
+        "{printed}"
     );
     assert!(home.read("armature-runs/day-3/job.sh").contains("--signal=B:USR1@200\n"));
-    let said = submit(&["-p", "high", "--time", "2h", "--warn", "60s"]);
-    assert!(said.contains("took 100 s, but Slurm ends the job 60 s after the warning"), "{said}");
+    let printed = submit(&["-p", "high", "--time", "2h", "--warn", "60s"]);
+    assert!(printed.contains("took 100 s, but Slurm ends the job 60 s after the warning"), "{printed}");
     assert!(!home.submit(&["--name", "night", "-n", "1", "app"], 0).contains("took 100 s"));
 }
 
@@ -178,8 +181,11 @@ echo 'PartitionName=high Default=NO GraceTime=0 PriorityTier=9 PreemptMode=OFF'"
 fn refused_job_leaves_no_files() {
     let home = Home::new("work");
     home.script("sbatch", "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1");
-    let said = home.submit(&["-n", "1", "-p", "nowhere", "app"], 3);
-    assert_eq!(said, "armature: sbatch has refused: sbatch: error: invalid partition specified: nowhere\n");
+    let printed = home.submit(&["-n", "1", "-p", "nowhere", "app"], 3);
+    assert_eq!(
+        printed,
+        "armature: sbatch has refused: sbatch: error: invalid partition specified: nowhere\n"
+    );
     home.script("sbatch", "[ \"$1\" = --test-only ] && exit 0; echo 'sbatch: error: job limit' >&2; exit 1");
     assert!(home.submit(&["-n", "1", "app"], 3).contains("job limit"));
     home.script("sbatch", "exit 0");
@@ -191,7 +197,7 @@ fn refused_job_leaves_no_files() {
 #[test]
 fn dry_run_prints_the_script_and_writes_nothing() {
     let home = Home::new("work");
-    let said = home
+    let printed = home
         .submit(&["--batch", "slurm", "--dry-run", "-n", "8", "-N", "2", "-c", "4", "--recover", "app"], 0);
     let expected = [
         "--job-name=app-1",
@@ -202,18 +208,18 @@ fn dry_run_prints_the_script_and_writes_nothing() {
         "--no-kill",
     ];
     for directive in expected {
-        assert!(said.contains(&format!("\n#SBATCH {directive}\n")), "{directive}\n{said}");
+        assert!(printed.contains(&format!("\n#SBATCH {directive}\n")), "{directive}\n{printed}");
     }
-    assert!(said.ends_with(" run --run app-1 -n 8 --recover -- app\n"), "{said}");
+    assert!(printed.ends_with(" run --run app-1 -n 8 --recover -- app\n"), "{printed}");
     for system in ["pbs", "sge"] {
-        let said = home.submit(&["--batch", system, "--dry-run", "-n", "8", "app"], 0);
-        assert!(said.contains("has not been tried"), "{said}");
+        let printed = home.submit(&["--batch", system, "--dry-run", "-n", "8", "app"], 0);
+        assert!(printed.contains("has not been tried"), "{printed}");
         assert!(home.submit(&["--batch", system, "-n", "8", "app"], 2).contains("works with Slurm only"));
         home.submit(&["--batch", system, "--dry-run", "-n", "8", "--requeue", "1", "app"], 2);
     }
-    let said = home.submit(&["--batch", "slurm", "--dry-run", "-n", "1", "--array", "1-8%2", "app"], 0);
-    assert!(said.contains("--array=1-8%2") && said.contains("/app-1.%a-1/log\n"), "{said}");
-    assert!(said.ends_with(" run --run \"app-1.$SLURM_ARRAY_TASK_ID-1\" -n 1 -- app\n"), "{said}");
+    let printed = home.submit(&["--batch", "slurm", "--dry-run", "-n", "1", "--array", "1-8%2", "app"], 0);
+    assert!(printed.contains("--array=1-8%2") && printed.contains("/app-1.%a-1/log\n"), "{printed}");
+    assert!(printed.ends_with(" run --run \"app-1.$SLURM_ARRAY_TASK_ID-1\" -n 1 -- app\n"), "{printed}");
     assert_eq!(home.files(), [""; 0]);
 }
 
@@ -258,9 +264,9 @@ fn without_a_batch_system_the_exit_code_is_4() {
     let args = ["submit", "-n", "1", "app"];
     let output = command.args(args).env_clear().env("PATH", home.dir.path().join("bin")).output().unwrap();
     assert_eq!(output.status.code(), Some(4));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
-        said,
+        printed,
         "armature: there is no sbatch in the PATH: run this command on a login node of the cluster\n"
     );
 }

@@ -122,9 +122,9 @@ fn top_predicts_the_end_of_a_run_with_a_known_total() {
             append(&dir.path().join("activity-0.jsonl"), &line);
         }
         let text = once(dir.path());
-        let told =
+        let explained =
             format!("202 of 1202 {what} done · 16 % · 20.00 {what}/s in the last 10 s · about 50 s left");
-        assert!(text.contains(&told), "{text}");
+        assert!(text.contains(&explained), "{text}");
     }
 }
 
@@ -179,8 +179,8 @@ fn top_without_a_run_is_an_error() {
         for place in [dir.path().to_path_buf(), dir.path().join("none"), dir.path().join("notes.txt")] {
             let output = top(args, &place);
             assert_eq!(output.status.code(), Some(2));
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(said.contains("there is no run in ") && said.contains("rank-0.jsonl"), "{said}");
+            let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(printed.contains("there is no run in ") && printed.contains("rank-0.jsonl"), "{printed}");
         }
     }
     fs::write(dir.path().join("rank-0.jsonl"), "nonsense\n").unwrap();

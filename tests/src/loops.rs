@@ -41,7 +41,7 @@ impl LoopProgram {
             let arguments = defaults.flat_map(|(name, value)| [*name, *value]).chain(more.iter().copied());
             let text = succeeds(&mut self.command(&arguments.chain(["--verify"]).collect::<Vec<_>>())).all();
             for part in self.expected_texts.iter().chain(&[EQUAL_RESULT, ", efficiency "]) {
-                assert!(text.contains(part), "`{part}` is not said by {more:?}: {text}");
+                assert!(text.contains(part), "`{part}` is not printed by {more:?}: {text}");
             }
             assert!(text.contains(" movements") || text.contains(" 1 movement"), "{text}");
             assert_eq!(more.contains(&"--summary"), text.contains(&summary), "{text}");

@@ -41,7 +41,7 @@ pub fn failed(output: Output, expected_texts: &[&str]) {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     for text in expected_texts {
-        assert!(stderr.contains(text), "`{text}` is not said: {stderr}");
+        assert!(stderr.contains(text), "`{text}` is not printed: {stderr}");
     }
 }
 

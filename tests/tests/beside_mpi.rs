@@ -13,7 +13,7 @@ fn passes(case: &str, ranks: usize) {
     assert!(outcome.status.success() && !outcome.hung, "{outcome}");
     for rank in 0..ranks {
         let line = format!("{case} rank {rank}: ok");
-        assert!(outcome.stdout.lines().any(|found| found == line), "`{line}` is not said\n{outcome}");
+        assert!(outcome.stdout.lines().any(|found| found == line), "`{line}` is not printed\n{outcome}");
     }
     assert!(outcome.left_behind.is_empty(), "{outcome}");
 }

@@ -172,7 +172,7 @@ fn compile_errors_name_the_remedy() {
     for (what, program, texts) in wrong {
         let error = compile(&library, program).expect_err(what);
         for text in texts {
-            assert!(error.contains(text), "{what}: `{text}` is not said:\n{error}");
+            assert!(error.contains(text), "{what}: `{text}` is not printed:\n{error}");
         }
     }
 }

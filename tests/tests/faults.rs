@@ -49,11 +49,11 @@ fn ended_by_failure(outcome: &JobResult) {
 /// Checks the error messages of a failed job. Up to `most` ranks may detect the failure at the same moment.
 #[track_caller]
 fn ended_by_failures(outcome: &JobResult, most: usize) {
-    assert!(!outcome.status.success(), "the job is said to have succeeded\n{outcome}");
+    assert!(!outcome.status.success(), "the job has succeeded\n{outcome}");
     assert!(!outcome.hung && outcome.took < FAILURE_LIMIT, "not within {FAILURE_LIMIT:?}\n{outcome}");
     assert!(outcome.left_behind.is_empty(), "{outcome}");
     let reports = outcome.errors().len();
-    assert!((1..=most).contains(&reports), "it is said once, by {most} ranks at most\n{outcome}");
+    assert!((1..=most).contains(&reports), "it is printed by one to {most} ranks\n{outcome}");
 }
 
 /// Runs the failing programs whose names begin with `name`.
@@ -146,7 +146,7 @@ fn stopped_rank_is_named_with_the_state_of_all_ranks() {
             "\n    rank 2: ",
             "in flight",
         ] {
-            assert!(outcome.stderr.contains(part), "`{part}` is not said\n{outcome}");
+            assert!(outcome.stderr.contains(part), "`{part}` is not printed\n{outcome}");
         }
     }
 }
@@ -155,7 +155,7 @@ fn stopped_rank_is_named_with_the_state_of_all_ranks() {
 fn stopped_rank_0_is_named() {
     let outcome = with_a_signal(endless("auto"), 0, Signal::STOP);
     let text = "for a heartbeat from rank 0; its last heartbeat:";
-    assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
+    assert!(outcome.stderr.contains(text), "`{text}` is not printed\n{outcome}");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn rank_that_never_joins_is_named() {
     let outcome = job.run();
     ended_by_failure(&outcome);
     let text = "for a heartbeat from rank 2; it has sent no heartbeat";
-    assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
+    assert!(outcome.stderr.contains(text), "`{text}` is not printed\n{outcome}");
 }
 
 /// A rank that computes all the time must send heartbeats, even if it computes on the thread that communicates.
@@ -322,6 +322,6 @@ fn wait_of_ten_seconds_is_reported_with_the_missing_ranks() {
     for (running, text) in jobs {
         let outcome = running.wait();
         assert!(outcome.status.success() && !outcome.hung, "{outcome}");
-        assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
+        assert!(outcome.stderr.contains(text), "`{text}` is not printed\n{outcome}");
     }
 }

@@ -114,7 +114,7 @@ fn launcher_of_another_mpi_is_refused() {
     let outcome = job.launcher(other).run();
     assert!(!outcome.status.success() && !outcome.hung, "{outcome}");
     for part in ["started as one of 2 ranks by", "sees one rank only", "own launcher"] {
-        assert!(outcome.stderr.contains(part), "`{part}` is not said\n{outcome}");
+        assert!(outcome.stderr.contains(part), "`{part}` is not printed\n{outcome}");
     }
     assert!(!outcome.stdout.contains(": ok"), "{outcome}");
     assert!(outcome.left_behind.is_empty(), "{outcome}");
@@ -133,7 +133,7 @@ fn unusable_setting_is_refused_by_name() {
             Job::new(PROGRAM, 2).arg("body-only").env(name, value).limit(Duration::from_secs(30)).run();
         assert!(!outcome.status.success() && !outcome.hung, "{name}={value}: {outcome}");
         let message = format!("{name}={value}: {expected}");
-        assert!(outcome.stderr.contains(&message), "`{message}` is not said\n{outcome}");
+        assert!(outcome.stderr.contains(&message), "`{message}` is not printed\n{outcome}");
         assert!(outcome.left_behind.is_empty(), "{outcome}");
     }
 }

@@ -75,7 +75,7 @@ fn rank_that_exits_early_outside_a_farm_fails_the_job() {
             assert_eq!(outcome.status.code(), Some(1), "{skeleton} {action}: {outcome}");
             assert!(
                 outcome.stderr.contains(expected),
-                "{skeleton} {action}: `{expected}` is not said\n{outcome}"
+                "{skeleton} {action}: `{expected}` is not printed\n{outcome}"
             );
         }
     }
@@ -128,7 +128,7 @@ fn rank_waiting_for_a_rank_that_died_before_mpi_init_reports_it() {
     let running = job.arg(dir.path()).arg("pipeline").arg("launched:0:exit").start();
     let start = Instant::now();
     while !running.stderr_text().contains("armature: rank 1 has waited 10 s for MPI to start") {
-        assert!(start.elapsed() < Duration::from_secs(40), "nothing is said: {}", running.stderr_text());
+        assert!(start.elapsed() < Duration::from_secs(40), "nothing is printed: {}", running.stderr_text());
         std::thread::sleep(Duration::from_millis(50));
     }
     running.kill();

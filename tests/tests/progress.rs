@@ -53,8 +53,8 @@ fn log_lines(
 #[track_caller]
 fn assert_progress_line(name: &str, text: &str, body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) {
     let lines = log_lines(name, Progress::On, body);
-    let first = lines.first().unwrap_or_else(|| panic!("nothing is told of {name}"));
-    assert!(first.contains(text), "{name}: `{text}` is not told in `{first}`");
+    let first = lines.first().unwrap_or_else(|| panic!("no line is about {name}"));
+    assert!(first.contains(text), "{name}: `{text}` is not in `{first}`");
 }
 
 fn work<T>(value: T) -> T {
@@ -191,10 +191,8 @@ fn single_sweep_reports_its_progress() {
     let assert_partial_progress =
         |name: &str, what: &str, body: &(dyn Fn(&mut Session) -> Result<(), BoxError> + Sync)| {
             let lines = log_lines(name, Progress::Auto, body);
-            let (_, rest) = lines
-                .first()
-                .and_then(|line| line.split_once(what))
-                .expect("one is told of, and how much of it");
+            let (_, rest) =
+                lines.first().and_then(|line| line.split_once(what)).expect("a line with the amount");
             let percent: u32 = rest.split_once(" %").expect("per cent").0.parse().expect("a number");
             assert!((10..95).contains(&percent) && rest.contains(" left"), "{lines:?}");
         };
@@ -270,7 +268,9 @@ fn assert_wait_is_reported(
 ) {
     let lines = log_lines(&format!("in the {kind} rank "), Progress::Off, body);
     let matching = lines.iter().filter(|line| line.contains(activity)).collect::<Vec<_>>();
-    let [line] = matching[..] else { panic!("{kind}: `{activity}` is not told once in {lines:#?}") };
+    let [line] = matching[..] else {
+        panic!("{kind}: `{activity}` is not reported exactly once in {lines:#?}")
+    };
     let others = [("rank 0 has waited 1", "for rank 1 (for "), ("rank 1 has waited 1", "for rank 0 (for ")];
     let names_both_ranks =
         others.iter().any(|(waiting, awaited)| line.contains(waiting) && line.contains(awaited));

@@ -26,7 +26,7 @@ fn assert_exit(outcome: &JobResult, code: i32, expected_texts: &[&str]) {
     assert_eq!(outcome.status.code(), Some(code), "{outcome}");
     assert!(!outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     for text in expected_texts {
-        assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
+        assert!(outcome.stderr.contains(text), "`{text}` is not printed\n{outcome}");
     }
 }
 
@@ -55,7 +55,11 @@ fn assert_journalled_tasks_not_recomputed(dir: &Path, tasks: u64) -> usize {
 fn wait_for_restart(running: &Running, number: usize) {
     let (start, text) = (Instant::now(), format!("restart {number} of "));
     while !running.stderr_text().contains(&text) {
-        assert!(start.elapsed() < Duration::from_secs(60), "`{text}` is not said: {}", running.stderr_text());
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "`{text}` is not printed: {}",
+            running.stderr_text()
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -317,8 +321,11 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
         assert_eq!((status.state, status.done), (State::Finished, 20));
     }
     let status = armature(&["status"]);
-    let said = String::from_utf8_lossy(&status.stdout).into_owned();
-    assert!(status.status.success() && said.contains("20 done") && said.contains("3, none lost"), "{said}");
+    let printed = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(
+        status.status.success() && printed.contains("20 done") && printed.contains("3, none lost"),
+        "{printed}"
+    );
     for args in [&["explain", "squares@1"][..], &["report", "last"], &["top", "--once", "squares-1"]] {
         let output = armature(args);
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -39,7 +39,7 @@ impl Worker for SyntheticWorker {
 
     fn work(&mut self, task: SyntheticTask, cx: &mut Context) -> Result<Answer, BoxError> {
         let start = self.clock.elapsed();
-        self.work_method.perform(task.work, |flops| cx.declare(flops, || ()));
+        self.work_method.run(task.work, |flops| cx.declare(flops, || ()));
         let checksum = checksum(&task.payload);
         let payload = make(checksum, self.result_bytes);
         let seconds = self.clock.elapsed().saturating_sub(start).as_secs_f64();

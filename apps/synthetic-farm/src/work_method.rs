@@ -28,7 +28,7 @@ impl WorkMethod {
     }
 
     /// Executes `units` units of work. For the method [`Declare`](WorkMethod::Declare), only calls `declare` with the number of units.
-    pub fn perform(self, units: f64, declare: impl FnOnce(f64)) {
+    pub fn run(self, units: f64, declare: impl FnOnce(f64)) {
         match self {
             WorkMethod::Spin => spin::spin(units as u64),
             WorkMethod::Sleep => std::thread::sleep(Duration::try_from_secs_f64(units).unwrap_or_default()),
@@ -48,7 +48,7 @@ mod tests {
             let units = 0.01 * work_method.speed();
             let timed = |_| {
                 let start = Instant::now();
-                work_method.perform(units, |_| panic!("nothing is declared on a real machine"));
+                work_method.run(units, |_| panic!("nothing is declared on a real machine"));
                 start.elapsed().as_secs_f64()
             };
             // The speed is the highest of several measurements. Therefore work may take longer than computed from the speed, but hardly shorter.
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn synthetic_work_is_declared_to_the_simulator() {
         let mut declared = 0.0;
-        WorkMethod::Declare.perform(0.25 * WorkMethod::Declare.speed(), |flops| declared = flops);
+        WorkMethod::Declare.run(0.25 * WorkMethod::Declare.speed(), |flops| declared = flops);
         assert_eq!(declared, 0.25e9);
     }
 }

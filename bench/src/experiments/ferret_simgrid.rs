@@ -323,7 +323,7 @@ fn changes(events: &Path) -> RunResult<Vec<(f64, String)>> {
 fn outcome(output: &str) -> RunResult<(f64, String)> {
     let line = output.lines().find_map(|line| line.strip_prefix("replayed "));
     let parts = line.and_then(|line| line.split_once(" items in ")?.1.split_once(" s, checksum "));
-    let (seconds, checksum) = parts.ok_or_else(|| format!("ferret said nothing of its time: {output}"))?;
+    let (seconds, checksum) = parts.ok_or_else(|| format!("ferret printed no time: {output}"))?;
     Ok((seconds.parse()?, checksum.to_string()))
 }
 

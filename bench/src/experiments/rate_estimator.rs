@@ -173,7 +173,7 @@ fn measured(service: Service, utilisation: f64, seeds: u64) -> RunResult<[Vec<f6
         }
         for ((errors, rate), name) in errors.iter_mut().zip(estimators.rates()).zip(NAMES) {
             let rate =
-                rate.ok_or_else(|| format!("{name} said nothing of {} at {utilisation}", service.name()))?;
+                rate.ok_or_else(|| format!("{name} printed no rate of {} at {utilisation}", service.name()))?;
             errors.push(rate * SERVICE - 1.0);
         }
     }

@@ -35,8 +35,8 @@ pub(crate) fn cause_in(log: &str) -> Option<Cause> {
         if line.starts_with("srun: error: Node failure on ") {
             return Some(Cause::NodeFailure);
         }
-        let (_, told) = line.strip_prefix("slurmstepd")?.split_once(" CANCELLED AT ")?;
-        let why = told.split_once(" DUE TO ").map_or("", |(_, why)| why);
+        let (_, cancellation) = line.strip_prefix("slurmstepd")?.split_once(" CANCELLED AT ")?;
+        let why = cancellation.split_once(" DUE TO ").map_or("", |(_, why)| why);
         let known = [
             ("PREEMPTION", Cause::Preemption),
             ("NODE FAILURE", Cause::NodeFailure),

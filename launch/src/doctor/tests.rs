@@ -247,8 +247,8 @@ fn pmix_with_munge_needs_its_daemon() {
     let server = machine().variable("PMIX_SECURITY_MODE", "munge,native");
     server.fails("pmix-security", "PMIX_MCA_psec=native");
     machine().variable("PMIX_SECURITY_MODE", "native").ok("pmix-security");
-    let told = machine().variable("PMIX_SECURITY_MODE", "munge").variable("PMIX_MCA_psec", "native");
-    told.ok("pmix-security");
+    let with_munge = machine().variable("PMIX_SECURITY_MODE", "munge").variable("PMIX_MCA_psec", "native");
+    with_munge.ok("pmix-security");
     let daemon = machine().variable("PMIX_SECURITY_MODE", "munge").file("/run/munge/munge.socket.2", "");
     daemon.ok("pmix-security");
 }

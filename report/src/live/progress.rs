@@ -104,7 +104,7 @@ fn of_kind(done: &[u64], kind: Option<usize>) -> u64 {
 mod tests {
     use super::*;
 
-    fn told(parts: &[Part]) -> Vec<&str> {
+    fn texts(parts: &[Part]) -> Vec<&str> {
         parts.iter().map(|part| part.1.as_str()).collect()
     }
 
@@ -113,13 +113,13 @@ mod tests {
         let rate = |per_second| Some(CompletionRate { per_second, span: 10.0 });
         let text = "20.00 rows/s in the last 10 s";
         let known = parts(200, Some(1200), "rows", rate(20.0), None);
-        assert_eq!(told(&known), ["200 of 1200 rows done", "16 %", text, "about 50 s left"]);
+        assert_eq!(texts(&known), ["200 of 1200 rows done", "16 %", text, "about 50 s left"]);
         let planned = parts(200, Some(1200), "rows", rate(20.0), Some(-61.0));
-        assert_eq!(told(&planned)[3], "the plan has ended 1:01 min ago");
+        assert_eq!(texts(&planned)[3], "the plan has ended 1:01 min ago");
         let no_total = parts(200, None, "rows", rate(20.0), None);
-        assert_eq!(told(&no_total), ["200 rows done", text, "end unknown"]);
+        assert_eq!(texts(&no_total), ["200 rows done", text, "end unknown"]);
         let no_rate = parts(0, Some(1200), "rows", None, None);
-        assert_eq!(told(&no_rate), ["0 of 1200 rows done", "0 %", "rate unknown", "end unknown"]);
+        assert_eq!(texts(&no_rate), ["0 of 1200 rows done", "0 %", "rate unknown", "end unknown"]);
     }
 
     #[test]

@@ -19,12 +19,12 @@ fn main() {
         return work(&world);
     }
     let numbers: Vec<u64> = numbers().collect();
-    let found = hand_out(&world, &numbers);
+    let found = distribute(&world, &numbers);
     let primes = found.iter().filter(|factors| factors.len() == 1).count();
     println!("{primes} of {} numbers are prime", found.len());
 }
 
-fn hand_out(world: &impl Communicator, numbers: &[u64]) -> Vec<Vec<u64>> {
+fn distribute(world: &impl Communicator, numbers: &[u64]) -> Vec<Vec<u64>> {
     let mut found = vec![Vec::new(); numbers.len()];
     let mut chunks = numbers.chunks(CHUNK).enumerate();
     let mut give = |rank| {

@@ -85,7 +85,7 @@ fn check(session: &mut Session, shape: Shape, sweeps: u64, settings: &Settings) 
             movements += summary.movements;
             let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
             let reports_all_rows = shape.inner().is_empty() || part == 0 || held == shape.units();
-            ensure(reports_all_rows, || format!("{held} rows are told, not {}\n{summary}", shape.units()))?;
+            ensure(reports_all_rows, || format!("{held} rows are listed, not {}\n{summary}", shape.units()))?;
         }
     }
     let grid = relax.collect(session)?.unwrap_or_default();

@@ -72,7 +72,7 @@ fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
         )?;
         check_equal(
             session,
-            "as many as the farm said",
+            "as many as the farm reported",
             &out,
             &(0..sum % 11).map(|n| 2 * n).collect::<Vec<_>>(),
         )?;

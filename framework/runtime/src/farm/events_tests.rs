@@ -8,7 +8,7 @@ use crate::error::BoxError;
 use crate::observe::{Event, read};
 use crate::session::{Config, run};
 
-fn told(tasks: u64, farm: impl Fn() -> Farm<'static, u64, u64> + Sync) -> Vec<Event> {
+fn events_of(tasks: u64, farm: impl Fn() -> Farm<'static, u64, u64> + Sync) -> Vec<Event> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(4).progress(crate::Progress::Off).events(Some(dir.path().to_path_buf()));
     let results = run(&config, |session| Ok(farm().collect(session, 0..tasks)?.on_root())).unwrap();
@@ -22,7 +22,8 @@ fn failed_attempts_are_logged() {
     let work = |x: u64| -> Result<u64, BoxError> {
         if x == 70 && TORN.fetch_add(1, Ordering::Relaxed) == 0 { Err("torn".into()) } else { Ok(x) }
     };
-    let events = told(100, move || Farm::try_new("told", work).chunking(Chunking::fixed(5)).retries(1));
+    let events =
+        events_of(100, move || Farm::try_new("logged", work).chunking(Chunking::fixed(5)).retries(1));
     let failures = |e: &Event| matches!(e, Event::Failures { failed: 0, retried: 1, again: 0 });
     assert!(events.iter().any(failures), "{events:?}");
 }
@@ -42,7 +43,7 @@ fn automatic_chunking_choice_is_logged() {
     };
     let choice = (0..20).find_map(|_| {
         let chosen = |e: &Event| matches!(e, Event::Chunks { .. }).then(|| e.to_string());
-        told(300, farm).iter().find_map(chosen)
+        events_of(300, farm).iter().find_map(chosen)
     });
     let choice = choice.expect("another choice pays");
     assert!(choice.starts_with("Chunking is now `"), "{choice}");

@@ -217,7 +217,7 @@ mod tests {
         };
         assert_eq!(at(1, WorkerState::Active), (Some(10 * S), true));
         assert_eq!(at(2, WorkerState::Active), (Some(10 * S), false));
-        assert_eq!(at(2, WorkerState::Suspected), (Some(60 * S), true), "what may be is not said twice");
+        assert_eq!(at(2, WorkerState::Suspected), (Some(60 * S), true), "a suspicion is reported once");
         assert_eq!(at(3, WorkerState::Active), (Some(60 * S), true));
         assert_eq!(detector.watch_worker(1, WorkerState::Dead), Watch::No);
     }

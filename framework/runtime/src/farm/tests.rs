@@ -109,8 +109,8 @@ fn failing_task_is_retried_and_then_reported() {
             })
             .unwrap();
             assert!(good.into_iter().eq((0..100).filter(|x| ![17, 40].contains(x)).map(|x| (x, x))));
-            let told: Vec<_> = bad.iter().map(|f| (f.task(), f.tries(), f.message(), f.kind())).collect();
-            assert_eq!(told, [(17, 3, "torn", ErrorKind::User), (40, 3, "burst", ErrorKind::Panic)]);
+            let failures: Vec<_> = bad.iter().map(|f| (f.task(), f.tries(), f.message(), f.kind())).collect();
+            assert_eq!(failures, [(17, 3, "torn", ErrorKind::User), (40, 3, "burst", ErrorKind::Panic)]);
             assert_eq!(tries.load(Ordering::Relaxed), 3, "once and two times again");
             let summary = summary.unwrap();
             assert_eq!((summary.tasks, summary.failed, summary.retried), (100, 2, 4));

@@ -52,7 +52,7 @@ mod tests {
         let mut quantum = QuantumEstimate::default();
         assert_eq!(quantum.seconds(), LEAST);
         assert_eq!((quantum.add(1e-5), quantum.add(-1.0), quantum.add(f64::NAN)), (0.0, 0.0, 0.0));
-        assert_eq!(quantum.seconds(), LEAST, "interrupts say nothing");
+        assert_eq!(quantum.seconds(), LEAST, "interrupts are not counted");
         for _ in 0..50 {
             assert_eq!(quantum.add(0.02), 0.02);
         }

@@ -133,7 +133,10 @@ fn waiting_is_not_recorded_as_work_with_a_compute_thread() {
     })
     .unwrap();
     let (records, took) = recorded_and_took(dir.path());
-    assert!(took > 0.2 && (0.9 * took..1.5 * took).contains(&records), "{records} s are told of {took} s");
+    assert!(
+        took > 0.2 && (0.9 * took..1.5 * took).contains(&records),
+        "{records} s are recorded of {took} s"
+    );
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn progress_is_recorded_if_the_total_is_known() {
             _ => None,
         });
         let reached: Vec<(f64, usize, &Reached)> = reached.collect();
-        assert!(!reached.is_empty(), "{counted}: nothing is told");
+        assert!(!reached.is_empty(), "{counted}: nothing is recorded");
         let seconds = records.last().map_or(0.0, |record| record.at);
         assert!(reached.len() as f64 <= seconds, "{} words in {seconds} s", reached.len());
         for (at, rank, Reached { done, before, total, what }) in reached {
@@ -200,5 +203,8 @@ fn every_inline_job_is_recorded_as_work() {
     })
     .unwrap();
     let (records, took) = recorded_and_took(dir.path());
-    assert!(took > 0.55 && (0.95 * took..1.1 * took).contains(&records), "{records} s are told of {took} s");
+    assert!(
+        took > 0.55 && (0.95 * took..1.1 * took).contains(&records),
+        "{records} s are recorded of {took} s"
+    );
 }

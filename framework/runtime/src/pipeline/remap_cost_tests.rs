@@ -152,7 +152,7 @@ fn next_remap_or_end_settles_the_cost_early() {
     stream.switch().stall(2.0).flow(WINDOW, 1.0).flow(12, 1.0).end();
     assert_costs(&stream, &[(5.0, 0.5), (2.0, 0.2)]);
     stream.end();
-    assert_eq!(stream.costs().len(), 2, "told once");
+    assert_eq!(stream.costs().len(), 2, "reported once");
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn workflow_message_encoding_is_unchanged() {
         most_held: 70_001,
     };
     keep("a rank has done its part", Content::Final(total));
-    keep("a rank is to say how fast it is", Content::MeasureSpeed);
+    keep("a rank is asked for its speed", Content::MeasureSpeed);
     let speed = Speed { alone: 2e9, took: 0.01, lost: 0.001 };
     keep("it is so fast", Content::Speed(speed));
     let process = Process { place: "host/4026531836".into(), number: 4711, started: 987_654 };

@@ -143,13 +143,13 @@ fn check_memory(
     verification.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
 }
 
-/// Passes over the tasks of a block in order. Calls `tell` for each, with the bytes in memory while the task runs, and the bytes after its end.
+/// Passes over the tasks of a block in order. Calls `record` for each, with the bytes in memory while the task runs, and the bytes after its end.
 fn walk(
     graph: &Workflow,
     plan: &Plan,
     crossing: Crossing,
     (p, order, place): (usize, &[usize], &[usize]),
-    mut tell: impl FnMut(usize, u128, u128),
+    mut record: impl FnMut(usize, u128, u128),
 ) {
     let inside = |task: usize| plan.processor_of[task] == p;
     let resident = crossing == Crossing::Resident;
@@ -166,6 +166,6 @@ fn walk(
             let counted = if inside(edge.to) { place[edge.to] > place[task] } else { resident };
             resident_inputs += if counted { u128::from(edge.size) } else { 0 };
         }
-        tell(task, held, resident_inputs);
+        record(task, held, resident_inputs);
     }
 }

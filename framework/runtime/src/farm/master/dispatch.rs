@@ -74,7 +74,7 @@ impl MasterRank {
         let Packed { header, attempts, frame, payload } = self.pack(worker, pending)?;
         let bytes = payload.len();
         self.state.traffic.dispatched(header.count.into(), bytes);
-        self.state.hand_out((worker, worker), (header, attempts), payload, self.clock.now());
+        self.state.record_dispatch((worker, worker), (header, attempts), payload, self.clock.now());
         out.send(worker, self.incumbent.add(worker, frame)?)?;
         let took = self.clock.now().saturating_sub(begin);
         self.state.traffic.sent(took);
@@ -107,7 +107,7 @@ impl MasterRank {
         let Some((pending, _)) = self.next_tasks(source, 0, 0, most)? else { return Ok(None) };
         self.state.traffic.kept(pending.tasks.len() as u64);
         let Packed { header, attempts, payload, .. } = self.pack(0, pending)?;
-        self.state.hand_out((0, 0), (header, attempts), payload.clone(), self.clock.now());
+        self.state.record_dispatch((0, 0), (header, attempts), payload.clone(), self.clock.now());
         Ok(Some(Command::Chunk { header, payload, away: false }))
     }
 

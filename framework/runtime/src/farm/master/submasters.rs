@@ -54,7 +54,12 @@ impl MasterRank {
             let Some((pending, worker)) = self.next_tasks(source, leader, worker, most)? else { break };
             let Packed { header, attempts, payload, .. } = self.pack(leader, pending)?;
             self.state.traffic.dispatched(header.count.into(), payload.len());
-            self.state.hand_out((leader, worker), (header, attempts), payload.clone(), self.clock.now());
+            self.state.record_dispatch(
+                (leader, worker),
+                (header, attempts),
+                payload.clone(),
+                self.clock.now(),
+            );
             bytes += payload.len();
             chunks.push((header, payload));
         }

@@ -253,7 +253,7 @@ impl MasterState {
         ChunkHeader { id, first, count, skip: 0, attempt, suspect, alone }
     }
 
-    pub(crate) fn hand_out(
+    pub(crate) fn record_dispatch(
         &mut self,
         (worker, sized_for): (usize, usize),
         (header, attempts): (ChunkHeader, Attempts),

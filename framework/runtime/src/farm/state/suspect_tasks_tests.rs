@@ -26,7 +26,10 @@ fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
     }
 }
 
-fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(usize, Range<u32>, Blame)> {
+fn blames_of(
+    chunks: &[OutstandingChunk<()>],
+    last_activity: LastActivity,
+) -> Vec<(usize, Range<u32>, Blame)> {
     blame(chunks, last_activity).into_iter().map(|s| (s.chunk, s.places, s.blame)).collect()
 }
 
@@ -34,32 +37,32 @@ fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(us
 fn only_the_task_in_the_trail_is_guilty() {
     use Blame::{Guilty, Innocent, Suspect};
     let chunks = [chunk(4, 10, 5), chunk(6, 20, 5)];
-    let told = said(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
+    let blames = blames_of(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
     let rest = (1, 0..5, Innocent);
-    assert_eq!(told, [(0, 0..2, Innocent), (0, 2..3, Guilty), (0, 3..5, Innocent), rest]);
+    assert_eq!(blames, [(0, 0..2, Innocent), (0, 2..3, Guilty), (0, 3..5, Innocent), rest]);
     // If the flight record (last activity) of the dead rank names only a chunk, all tasks of this chunk are suspected of the death.
-    let told = said(&chunks, LastActivity::Chunk { id: 6, task: None });
-    assert_eq!(told, [(0, 0..5, Innocent), (1, 0..5, Suspect(1))]);
-    assert_eq!(said(&chunks[..1], LastActivity::Innocent), [(0, 0..5, Innocent)]);
-    assert_eq!(said(&[chunk(1, 3, 1)], LastActivity::Chunk { id: 1, task: None }), [(0, 0..1, Guilty)]);
+    let blames = blames_of(&chunks, LastActivity::Chunk { id: 6, task: None });
+    assert_eq!(blames, [(0, 0..5, Innocent), (1, 0..5, Suspect(1))]);
+    assert_eq!(blames_of(&chunks[..1], LastActivity::Innocent), [(0, 0..5, Innocent)]);
+    assert_eq!(blames_of(&[chunk(1, 3, 1)], LastActivity::Chunk { id: 1, task: None }), [(0, 0..1, Guilty)]);
     // If the dead rank's flight record (last activity) names a chunk that the rank has completed, no task is suspected of the death.
-    assert_eq!(said(&chunks[..1], LastActivity::Chunk { id: 1, task: None }), [(0, 0..5, Innocent)]);
+    assert_eq!(blames_of(&chunks[..1], LastActivity::Chunk { id: 1, task: None }), [(0, 0..5, Innocent)]);
 }
 
 #[test]
 fn tasks_after_the_last_heartbeat_are_suspect_without_trail() {
     use Blame::{Guilty, Innocent, Suspect};
     let chunks = [chunk(4, 10, 5), chunk(6, 20, 5), chunk(7, 25, 9)];
-    let told = said(&chunks, LastActivity::Behind(Some(22)));
+    let blames = blames_of(&chunks, LastActivity::Behind(Some(22)));
     let second = [(1, 0..2, Innocent), (1, 2..5, Suspect(1))];
-    assert_eq!(told, [&[(0, 0..5, Innocent)], &second[..], &[(2, 0..9, Suspect(9))]].concat());
-    let told = said(&chunks[..2], LastActivity::Behind(None));
-    assert_eq!(told, [(0, 0..5, Suspect(1)), (1, 0..5, Suspect(5))]);
-    assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
+    assert_eq!(blames, [&[(0, 0..5, Innocent)], &second[..], &[(2, 0..9, Suspect(9))]].concat());
+    let blames = blames_of(&chunks[..2], LastActivity::Behind(None));
+    assert_eq!(blames, [(0, 0..5, Suspect(1)), (1, 0..5, Suspect(5))]);
+    assert_eq!(blames_of(&[chunk(4, 10, 1)], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
     let two = [chunk(4, 10, 1), chunk(5, 11, 1)];
-    assert_eq!(said(&two, LastActivity::Behind(None)), [(0, 0..1, Suspect(1)), (1, 0..1, Suspect(1))]);
+    assert_eq!(blames_of(&two, LastActivity::Behind(None)), [(0, 0..1, Suspect(1)), (1, 0..1, Suspect(1))]);
     // The 41,000 tasks of a single chunk are suspected. They run again in chunks of eleven, because one chunk for each would take too long.
-    assert_eq!(said(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
+    assert_eq!(blames_of(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
 }
 
 /// A second rank dies while it holds a task of which one rank has died. If the second rank's flight record (its last activity) does not name this
@@ -70,13 +73,13 @@ fn suspect_missing_from_the_trail_is_innocent() {
     let suspicion = Suspicion { certain: 1, most: 1, ..Suspicion::default() };
     let attempts = Attempts { failed: 0, suspicion };
     let suspect = || OutstandingChunk { attempts, ..chunk(4, 10, 1) };
-    assert_eq!(said(&[suspect()], LastActivity::Unrecorded(None)), [(0, 0..1, Innocent)]);
-    assert_eq!(said(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
+    assert_eq!(blames_of(&[suspect()], LastActivity::Unrecorded(None)), [(0, 0..1, Innocent)]);
+    assert_eq!(blames_of(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
     // Flight records (last activities of dead ranks) do not name short chunks. A task in which no rank has died is therefore blamed although the
     // record of the dead rank names nothing.
-    assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unrecorded(None)), [(0, 0..1, Guilty)]);
-    let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unrecorded(None));
-    assert_eq!(told, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
+    assert_eq!(blames_of(&[chunk(4, 10, 1)], LastActivity::Unrecorded(None)), [(0, 0..1, Guilty)]);
+    let blames = blames_of(&[chunk(3, 5, 2), suspect()], LastActivity::Unrecorded(None));
+    assert_eq!(blames, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
 }
 
 /// Simulation of a farm in which some tasks kill every rank that runs them. Dead ranks may leave flight records (their last activities).

@@ -47,9 +47,9 @@ const NOW: Duration = Duration::from_secs(1);
 #[test]
 fn progress_since_the_last_report_is_extrapolated() {
     let mut coordinator = coordinator(&[500, 500], 9);
-    let mut on_message = |rank: usize, at: f64, heard: f64, report: Report| {
-        coordinator.on_report(rank, &Report { at, ..report }, Duration::from_secs_f64(heard));
-        coordinator.step(Duration::from_secs_f64(heard)).unwrap()
+    let mut on_message = |rank: usize, at: f64, received_at: f64, report: Report| {
+        coordinator.on_report(rank, &Report { at, ..report }, Duration::from_secs_f64(received_at));
+        coordinator.step(Duration::from_secs_f64(received_at)).unwrap()
     };
     // In this test, the clock of rank 1 started two seconds before the clock of rank 0.
     assert_eq!(on_message(1, 2.1, 0.1, report(0, 100, 400, 100.0, 0.1, 0)), None);

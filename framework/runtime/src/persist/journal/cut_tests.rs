@@ -87,8 +87,8 @@ fn sparse_journal_needs_little_memory() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    let told = format!("found 4, cut {} with 2, took ", size - end);
-    let (_, taken) = text.split_once(&told).unwrap_or_else(|| panic!("`{told}` is not in: {text}"));
+    let counts = format!("found 4, cut {} with 2, took ", size - end);
+    let (_, taken) = text.split_once(&counts).unwrap_or_else(|| panic!("`{counts}` is not in: {text}"));
     let taken: u64 = taken.split_whitespace().next().unwrap().parse().unwrap();
     // 256 MiB suffice for the stacks and heaps of two threads, and are far below the four gigabytes that the damaged record claims.
     assert!(taken < 256 << 10, "{taken} kB");

@@ -57,7 +57,7 @@ fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
     let names = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
     let there: Vec<PathBuf> = names.filter(|name| name != path).collect();
     let lost = recovery.cut.as_ref().map_or(&[][..], |cut| &bytes[cut.at as usize..]);
-    assert_eq!(!there.is_empty(), lost.iter().any(|&byte| byte != 0), "zeros say nothing");
+    assert_eq!(!there.is_empty(), lost.iter().any(|&byte| byte != 0), "zeros are not counted as lost");
     assert_eq!(there, Vec::from_iter(recovery.cut.as_ref().and_then(|cut| cut.copy.clone())));
     for copy in there {
         assert_eq!(fs::read(&copy).unwrap(), lost);

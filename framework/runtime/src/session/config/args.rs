@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn unknown_arguments_are_refused_with_a_suggestion() {
         assert_eq!(text(&["--ranks", "2", "--no-balance"]), "runs");
-        for (arg, said) in [
+        for (arg, expected) in [
             (
                 "--rank",
                 "unexpected argument \"--rank\": did you mean `--ranks`? `--help` lists the arguments",
@@ -290,7 +290,7 @@ mod tests {
             ("--frobnicate", "unexpected argument \"--frobnicate\": `--help` lists the arguments"),
             ("bogus", "unexpected argument \"bogus\": `--help` lists the arguments"),
         ] {
-            assert_eq!(text(&[arg, "4"]), said);
+            assert_eq!(text(&[arg, "4"]), expected);
         }
     }
 
