@@ -188,11 +188,11 @@ fn time_limit_ends_the_job() {
     let printed = dir.path().join("printed");
     command
         .stdout(fs::File::create(&printed).unwrap())
-        .stderr(fs::File::create(dir.path().join("printed")).unwrap());
+        .stderr(fs::File::create(dir.path().join("errors")).unwrap());
     assert_eq!(command.status().unwrap().code(), Some(124));
     assert!(start.elapsed() < Duration::from_secs(20));
     assert_eq!(fs::read_to_string(printed).unwrap(), "signalled\n");
-    assert!(fs::read_to_string(dir.path().join("printed")).unwrap().contains("has not ended within 0.5 s"));
+    assert!(fs::read_to_string(dir.path().join("errors")).unwrap().contains("has not ended within 0.5 s"));
 }
 
 #[track_caller]

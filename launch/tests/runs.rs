@@ -466,8 +466,8 @@ fn attempt_that_was_killed_gets_a_record_from_the_next_start_of_its_job() {
         killed.wait().unwrap();
         // A second start in the same allocation, without a requeue, does not show how the first one ended.
         home.script("squeue", "exit 0");
-        let printed = home.run(&["status", "a"], 1);
-        assert!(printed.is_empty() || printed.contains("its batch job ended as TIMEOUT"), "{printed}");
+        let status = home.run(&["status", "a"], 1);
+        assert!(printed.is_empty() || status.contains("its batch job ended as TIMEOUT"), "{status}");
         checked(in_job(&home, "exit 3", 0).output().unwrap(), 3);
         assert!(!home.path("armature-runs/a-1/attempts/1/why.json").exists());
         fs::remove_dir_all(home.path("armature-runs/a-1/attempts/2")).unwrap();
