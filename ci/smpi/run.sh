@@ -5,7 +5,8 @@
 #   ci/mpi/with.sh smpi cargo build --release -p ferret
 #   ci/smpi/run.sh 14 [--OPTION VALUE]... PROGRAM ARGS...
 #
-# PROGRAM is the path of the program, or its name in the SMPI target directory: the release or the debug build, whichever is newer. Options are those of `armature simulate`.
+# PROGRAM is the path of the program, or its name in the SMPI target directory: the release or the debug build, whichever is newer. Options are
+# those of `armature simulate`.
 # The time limit is ARMATURE_SMPI_TIMEOUT seconds (default 600).
 set -euo pipefail
 # shellcheck source=ci/lib.sh

@@ -224,7 +224,7 @@ fn processor_names_are_escaped_and_truncated() {
             assert!(!text.contains('\u{2028}'), "{text:?}");
         }
     }
-    for (name, printed) in [
+    for (name, expected) in [
         (r"x\nforged\u001b[2J".to_string(), r"x\nforged\u{1b}[2J"),
         ("y".repeat(70_000), "has 70000 bytes, but must have at most 4096"),
     ] {
@@ -232,6 +232,6 @@ fn processor_names_are_escaped_and_truncated() {
         let output = plan("tests/workflows/small.toml".as_ref(), &platform, &[]);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(printed) && error.lines().count() == 1 && error.len() < 500, "{error}");
+        assert!(error.contains(expected) && error.lines().count() == 1 && error.len() < 500, "{error}");
     }
 }

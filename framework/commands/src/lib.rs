@@ -11,7 +11,7 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use armature_commands::{Event, Options, CommandStatus, Program, Request, Starter};
+//! use armature_commands::{CommandStatus, Event, Options, Program, Request, Starter};
 //!
 //! // Must come first: a starter is another process of this program, and `enter` does not return in it.
 //! armature_commands::enter();

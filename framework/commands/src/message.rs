@@ -298,7 +298,7 @@ impl Ended {
     /// Encodes the result of a command, for another process of the same program.
     ///
     /// ```
-    /// use armature_commands::{Ended, CommandStatus};
+    /// use armature_commands::{CommandStatus, Ended};
     ///
     /// let mut ended = Ended::new(CommandStatus::Exited(3));
     /// ended.run_time = std::time::Duration::from_millis(1200);

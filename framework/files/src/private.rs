@@ -85,12 +85,17 @@ fn remove_left_overs(parent: &Path, prefix: &str) {
         if !is_of_this_kind || !entry.metadata().is_ok_and(is_ours) {
             continue;
         }
-        let file = open_with(&entry.path().join(LOCK), OpenOptions::new().write(true), Links::Refused);
-        if let Ok(file) = file
-            && lock(&file, 1, |_| ()).is_ok()
-        {
-            // Another process may be removing the directory at the same time.
-            let _ = fs::remove_dir_all(entry.path());
+        // Another process may be removing the directory at the same time.
+        match open_with(&entry.path().join(LOCK), OpenOptions::new().write(true), Links::Refused) {
+            Ok(file) if lock(&file, 1, |_| ()).is_ok() => {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+            // The process died before it created the lock file, or is about to create it, and then creates another directory. A directory that is
+            // not empty is kept.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let _ = fs::remove_dir(entry.path());
+            }
+            _ => {}
         }
     }
 }
@@ -134,8 +139,10 @@ mod tests {
         fs::write(victim.path().join(LOCK), "").unwrap();
         let at = |name: &str| parent.path().join(format!("{start}-{name}"));
         symlink(victim.path(), at("link")).unwrap();
-        // The directory `new` has no lock file, like a directory that another process is creating.
-        fs::create_dir(at("new")).unwrap();
+        // A process that dies while it creates its directory leaves it without a lock file.
+        fs::create_dir(at("dead-early")).unwrap();
+        fs::create_dir(at("without-lock")).unwrap();
+        fs::write(at("without-lock").join("file"), "text").unwrap();
         for dead in ["dead", "dead-too"] {
             fs::create_dir(at(dead)).unwrap();
             fs::write(at(dead).join(LOCK), "").unwrap();
@@ -151,5 +158,21 @@ mod tests {
         expected.sort();
         assert_eq!(names(parent.path()), expected);
         assert!(victim.path().join(LOCK).exists());
+    }
+
+    #[test]
+    fn processes_that_start_together_each_get_a_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        let own = PrivateDir::create(parent.path(), "a-").unwrap();
+                        fs::write(own.path().join("file"), "text").unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(names(parent.path()), [""; 0]);
     }
 }

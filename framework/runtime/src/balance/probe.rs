@@ -309,16 +309,17 @@ mod tests {
         let mut probe = Probe::new(1, 1_000);
         let now = Duration::ZERO;
         let speed = Speed { alone: 1.0, took: 1.0, lost: 0.0 };
-        let mut step = (0..1_000).map(|rank| probe.on_speed(rank, speed, now, &[]).unwrap()).last().unwrap();
+        let mut action =
+            (0..1_000).map(|rank| probe.on_speed(rank, speed, now, &[]).unwrap()).last().unwrap();
         let (mut asked, mut ms) = (Vec::new(), 0);
-        while let ProbeAction::Send(to, _) = step {
+        while let ProbeAction::Send(to, _) = action {
             asked.push(to);
             ms += if to > 900 { 20 } else { 2 };
-            step = probe.on_echo(to, Duration::from_millis(ms), &[]).unwrap();
+            action = probe.on_echo(to, Duration::from_millis(ms), &[]).unwrap();
         }
         asked.dedup();
         assert_eq!((asked.len(), &asked[..2], asked.last()), (32, &[1, 33][..], Some(&993)));
-        let ProbeAction::Done(probed) = step else { panic!("all links are measured") };
+        let ProbeAction::Done(probed) = action else { panic!("all links are measured") };
         let setup = |rank| probed.platform.link(0, rank).setup;
         assert!((setup(928) - 0.001).abs() < 1e-9 && (setup(929) - 0.01).abs() < 1e-9);
         assert_eq!((setup(1), setup(999)), (setup(32), setup(929)));
