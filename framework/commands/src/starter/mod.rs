@@ -207,8 +207,9 @@ impl Starter {
         if self.running.iter().any(is_moment) || self.orphans.is_due(now) || self.closing {
             self.orphans.poll(&mut self.running, self.closing, now);
         }
+        let running = self.running.len() as u32;
         for command in &mut self.running {
-            command.poll(&self.orphans.of(&command.job_mark), now);
+            command.poll(&self.orphans.of(&command.job_mark), running, now);
         }
         let mut at = 0;
         while at < self.running.len() {

@@ -119,15 +119,17 @@ impl Running {
 
     /// Measures the memory of the command's processes when a measurement is due, and signals them when the command is
     /// to be stopped. `orphans` are processes of the command whose parents have ended; their descendants also belong
-    /// to the command.
-    pub(super) fn poll(&mut self, orphans: &[Pid], now: Instant) {
+    /// to the command. `running` is the number of running commands.
+    pub(super) fn poll(&mut self, orphans: &[Pid], running: u32, now: Instant) {
         if !self.is_watched() || now < self.watch.next() && self.watch.stopped().is_none() {
             return;
         }
+        let begin = Instant::now();
         let mut tree = if self.has_ended() { Vec::new() } else { tree::with_descendants(self.pid) };
         tree.extend(orphans.iter().flat_map(|&orphan| tree::with_descendants(orphan)));
         if self.watch.wants_memory(now) {
-            self.watch.holds(tree::memory(&tree), now);
+            let memory = tree::memory(&tree);
+            self.watch.holds(memory, now, begin.elapsed() * running);
         }
         if let Some(signal) = self.watch.due(now) {
             if !self.has_ended() {
