@@ -32,6 +32,10 @@ impl Default for MpiOptions {
 }
 
 impl MpiOptions {
+    /// Maximum number of receives of control messages that are posted ahead. It is below the modulus of message numbers (8192), so that no two waiting
+    /// messages have the same number.
+    pub(crate) const MOST_SLOTS: usize = 1024;
+
     /// Checks that the options are in the ranges that MPI supports.
     ///
     /// # Errors
@@ -42,10 +46,9 @@ impl MpiOptions {
             let text = format!("MPI transport: {name} is {value}, expected {least} to {most}");
             if (least..=most).contains(&value) { Ok(()) } else { Err(Error::new(ErrorKind::Config, text)) }
         };
-        // `slot_bytes`, the size of a receive buffer, is at least that of the smallest envelope (16). `slots`, the number of these buffers, is below
-        // the modulus of message numbers, so that no two waiting messages have the same number.
+        // A receive buffer, of `slot_bytes` bytes, is at least as large as the smallest envelope (16).
         range("slot_bytes", self.slot_bytes, 16, int)?;
-        range("slots", self.slots, 1, 1024)?;
+        range("slots", self.slots, 1, Self::MOST_SLOTS)?;
         range("split", self.split, 1, int)
     }
 }
