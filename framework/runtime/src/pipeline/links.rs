@@ -54,12 +54,13 @@ pub(crate) struct Arrival {
 }
 
 impl LinkMonitor {
-    pub(crate) fn new(known: &[Link]) -> Self {
-        LinkMonitor {
-            traffic: known.iter().map(|&link| LinkTraffic::new(link)).collect(),
-            spans: vec![Span::default(); known.len()],
-            reported: vec![0; known.len()],
-        }
+    /// Creates a monitor of the links from all ranks, as measured at the start: for neighbouring senders with equal links once, with their number.
+    pub(crate) fn new(known: &[(usize, Link)]) -> Self {
+        let traffic: Vec<_> = known
+            .iter()
+            .flat_map(|&(senders, link)| std::iter::repeat_n(LinkTraffic::new(link), senders))
+            .collect();
+        LinkMonitor { spans: vec![Span::default(); traffic.len()], reported: vec![0; traffic.len()], traffic }
     }
 
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
@@ -198,7 +199,7 @@ mod tests {
 
     /// Reports that 200 messages of `bytes` bytes from `from` have arrived at `to` over `link`; the clock of `to` is `ahead` seconds ahead.
     fn report(table: &mut LinkTable, (from, to): (usize, usize), link: Link, bytes: usize, ahead: f64) {
-        let mut metrics = LinkMonitor::new(&[PROBED; 3]);
+        let mut metrics = LinkMonitor::new(&[(3, PROBED)]);
         for n in 0..200u64 {
             let sent = Duration::from_secs(100 + n);
             let now = sent.as_secs_f64() + ahead + link.time(bytes as f64);
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn links_are_reported_when_estimates_change() {
-        let mut metrics = LinkMonitor::new(&[PROBED; 2]);
+        let mut metrics = LinkMonitor::new(&[(1, PROBED), (1, PROBED)]);
         let mut reported = Vec::new();
         for n in 1..=300 {
             let sent = Some(Duration::from_secs(9));

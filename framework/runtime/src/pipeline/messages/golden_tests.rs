@@ -113,7 +113,7 @@ fn pipeline_message_encoding_is_unchanged() {
         elapsed: 1500 * MS,
         measure_every: Some(100 * MS),
         saved: vec![SavedStage { stage: 1, state: vec![7, 8] }],
-        links: vec![Link::FREE, Link { bandwidth: 1e9, setup: 1e-6 }],
+        links: vec![(1, Link::FREE), (300, Link { bandwidth: 1e9, setup: 1e-6 })],
     };
     add(&mut messages, "a mapping is to be prepared", Directive::Prepare(prepare.clone()));
     let unmeasured =

@@ -121,9 +121,9 @@ pub(crate) struct Prepare {
     pub(crate) measure_every: Option<Duration>,
     /// Saved states of the serial stages, if this is the first mapping of a job that continues from a snapshot.
     pub(crate) saved: Vec<SavedStage>,
-    /// Links into the receiver, by sender, as measured at the start; empty if links are not monitored. Without monitoring, batches carry no time of
-    /// sending.
-    pub(crate) links: Vec<Link>,
+    /// Links into the receiver, as measured at the start, by sender: for neighbouring senders with equal links once, with their number. Empty if
+    /// links are not monitored. Without monitoring, batches carry no time of sending.
+    pub(crate) links: Vec<(usize, Link)>,
 }
 
 /// Report that a rank has created the stages that the next mapping assigns to it.
