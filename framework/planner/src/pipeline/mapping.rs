@@ -1,7 +1,7 @@
 //! Mapping of the stages of a pipeline to processors.
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use armature_text::{line, shown};
 use serde::{Deserialize, Serialize};
@@ -146,13 +146,14 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns the compact text form of the mapping, such as `load@0 | seg+ext@1,2 | rank@3`. Stages that the pipeline does not have are shown by
-    /// their numbers, `#5…9`. Control characters in names are escaped; [`parse`](Mapping::parse) accepts the escaped form.
+    /// Returns the compact text form of the mapping, such as `load@0 | seg+ext@1,2 | rank@3`. More than eight successive processors are shown as a
+    /// range, `0-99`. Stages that the pipeline does not have are shown by their numbers, `#5…9`. Control characters in names are escaped; [`parse`](Mapping::parse) accepts the escaped form.
     pub fn display<'a>(&'a self, spec: &'a PipelineSpec) -> impl fmt::Display + 'a {
         Compact { mapping: self, spec }
     }
 
-    /// Parses the compact text form of a mapping. Spaces and line breaks around names and numbers are ignored.
+    /// Parses the compact text form of a mapping. Processors may be given as ranges, `1-3,7`. Spaces and line breaks around names and numbers are
+    /// ignored.
     ///
     /// # Errors
     /// [`ErrorKind::Mapping`] if the text has another form, names a stage that `spec` does not have, or names stages out of order.
@@ -182,19 +183,31 @@ impl Mapping {
                     }
                 }
             }
-            let hosts = hosts
-                .split(',')
-                .map(|host| {
-                    host.trim().parse().map_err(|_| {
-                        let (host, part) = (shown(host.trim()), shown(part));
-                        invalid(format!("`{host}` in `{part}` is not a processor number"))
-                    })
-                })
-                .collect::<Result<Vec<usize>>>()?;
-            blocks.push(Block::new(start..next, hosts));
+            let mut processors = Vec::new();
+            for word in hosts.split(',').map(str::trim) {
+                let range = numbers(word).ok_or_else(|| {
+                    let (word, part) = (shown(word), shown(part));
+                    invalid(format!("`{word}` in `{part}` is not a processor number, or a range such as 0-7"))
+                })?;
+                processors.extend(range);
+            }
+            blocks.push(Block::new(start..next, processors));
         }
         Ok(Mapping { blocks })
     }
+}
+
+/// Number of successive processors up to which the text form names each of them.
+const NAMED: usize = 8;
+
+/// Maximum number of processors in a range. It only prevents that a wrong number fills the memory.
+const LONGEST: usize = 1 << 20;
+
+/// Parses a processor number or a range of them; returns `None` if the text is neither.
+fn numbers(text: &str) -> Option<RangeInclusive<usize>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (first <= last && last - first < LONGEST).then_some(first..=last)
 }
 
 fn stages_of(spec: &PipelineSpec) -> String {
@@ -230,8 +243,18 @@ impl fmt::Display for Compact<'_> {
                     write!(f, "…{}", end - 1)?;
                 }
             }
-            for (i, host) in block.hosts.iter().enumerate() {
-                write!(f, "{}{host}", if i == 0 { '@' } else { ',' })?;
+            let mut separator = '@';
+            for run in block.hosts.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+                match run {
+                    [first, .., last] if run.len() > NAMED => write!(f, "{separator}{first}-{last}")?,
+                    run => {
+                        for host in run {
+                            write!(f, "{separator}{host}")?;
+                            separator = ',';
+                        }
+                    }
+                }
+                separator = ',';
             }
         }
         Ok(())
@@ -313,6 +336,16 @@ mod tests {
     }
 
     #[test]
+    fn successive_processors_are_a_range() {
+        let spec = spec();
+        let mapping = Mapping::parse("a@4, 0-8,20 |b@1 - 2| c@9-10,0,12-21", &spec).unwrap();
+        assert_eq!(mapping.blocks[0].hosts[..3], [4, 0, 1]);
+        let text = mapping.display(&spec).to_string();
+        assert_eq!(text, "a@4,0-8,20 | b@1,2 | c@9,10,0,12-21");
+        assert_eq!(Mapping::parse(&text, &spec), Ok(mapping));
+    }
+
+    #[test]
     fn malformed_mapping_text_is_refused() {
         let spec = spec();
         for (text, expected) in [
@@ -322,6 +355,8 @@ mod tests {
             ("a@0|b@0|c@1|d@0", "the pipeline ends before it; the pipeline has the stages a, b, c"),
             ("a@x", "not a processor number"),
             ("a@-1", "not a processor number"),
+            ("a@3-1", "`3-1` in `a@3-1` is not a processor number, or a range such as 0-7"),
+            ("a@0-18446744073709551615", "not a processor number"),
         ] {
             let error = Mapping::parse(text, &spec).unwrap_err();
             assert!(error.message().contains(expected), "{text}: {error}");

@@ -80,14 +80,62 @@ pub fn count(n: u64, thing: &str) -> String {
     }
 }
 
+/// Returns numbers as a text that programs read again.
 pub(crate) fn figures(numbers: &[u64]) -> String {
-    let list: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-    list.join(" ")
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Number of ranks up to which a sentence names each of them. On more ranks, the sentence would fill the screen.
+pub(crate) const NAMED: usize = 16;
+
+/// Returns numbers of ranks as text: `0, 1, 3`, or as ranges, `0-99, 200`, if there are many.
+pub(crate) fn ranks(numbers: &[usize]) -> String {
+    match numbers.len() > NAMED {
+        true => ranges(numbers.to_vec()).join(", "),
+        false => numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Returns numbers as ranges: `0-3`, `8`.
+pub(crate) fn ranges(mut numbers: Vec<usize>) -> Vec<String> {
+    numbers.sort_unstable();
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    runs.collect()
+}
+
+/// Returns a value of each rank as text, separated by `separator`. If there are many ranks, returns the least and the greatest value.
+pub(crate) fn by_rank<T: Copy + PartialOrd>(
+    values: &[T],
+    separator: &str,
+    text: impl Fn(T) -> String,
+) -> String {
+    let (Some(&first), true) = (values.first(), values.len() > NAMED) else {
+        return values.iter().map(|&value| text(value)).collect::<Vec<_>>().join(separator);
+    };
+    let least = values.iter().fold(first, |least, &value| if value < least { value } else { least });
+    let greatest =
+        values.iter().fold(first, |greatest, &value| if value > greatest { value } else { greatest });
+    match (text(least), text(greatest)) {
+        (least, greatest) if least == greatest => least,
+        (least, greatest) => format!("{least} to {greatest}"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_ranks_are_summarised() {
+        assert_eq!(ranks(&[3, 0, 1]), "3, 0, 1");
+        assert_eq!(ranks(&(0..40).chain([50]).collect::<Vec<_>>()), "0-39, 50");
+        let text = |values: &[u64]| by_rank(values, " ", |value| value.to_string());
+        assert_eq!([text(&[]), text(&[2, 1]), text(&[8; 16])[..3].into()], ["", "2 1", "8 8"]);
+        assert_eq!([text(&[8; 17]), text(&(0..17).rev().collect::<Vec<_>>())], ["8", "0 to 16"]);
+    }
 
     #[test]
     fn times_are_formatted_with_suitable_units() {

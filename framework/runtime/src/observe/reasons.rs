@@ -1,9 +1,10 @@
 //! Text of the events that state reasons for a balancing decision of rank 0, such as a new mapping of stages or another chunk policy of a farm.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::event::Event;
-use super::number_format::{count, percent, seconds};
+use super::number_format::{NAMED, by_rank, count, percent, seconds};
 
 impl Event {
     pub(super) fn chunks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,8 +70,9 @@ impl Event {
         let verb = if *acted { "is changed" } else { "stays" };
         write!(
             f,
-            "{} {verb}, because {reason}: `{current}` takes {} {}",
+            "{} {verb}, because {reason}: `{}` takes {} {}",
             of.arrangement(),
+            shortened(current),
             seconds(*current_s),
             of.unit()
         )?;
@@ -80,7 +82,7 @@ impl Event {
             // candidate.
             Some(candidate) if candidate == current => {}
             Some(candidate) => {
-                write!(f, ", `{candidate}` would take ")?;
+                write!(f, ", `{}` would take ", shortened(candidate))?;
                 match candidate_s {
                     Some(s) => write!(f, "{}", seconds(*s))?,
                     None => f.write_str("an unknown time")?,
@@ -109,12 +111,14 @@ impl Event {
                 None => seconds(*s),
             };
             let works: Vec<String> = works_s.iter().enumerate().map(work).collect();
-            let speeds: Vec<String> = speeds.iter().map(|s| format!("{s:.2}")).collect();
-            let (works, speeds) = (works.join(", "), speeds.join(", "));
+            let (works, speeds) = (works.join(", "), by_rank(speeds, ", ", |speed| format!("{speed:.2}")));
             write!(f, "; on the fastest rank an item takes {works}, and the ranks' speeds are {speeds}")?;
         }
-        for (n, input) in inputs.iter().enumerate() {
+        for (n, input) in inputs.iter().take(NAMED).enumerate() {
             write!(f, "{} {input}", if n == 0 { "; measured:" } else { "," })?;
+        }
+        if inputs.len() > NAMED {
+            write!(f, ", and {} more", inputs.len() - NAMED)?;
         }
         f.write_str(".")
     }
@@ -123,4 +127,14 @@ impl Event {
 fn stages(mapping: &str) -> Vec<&str> {
     let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
     blocks.flat_map(|block| block.split('+')).map(str::trim).collect()
+}
+
+/// Returns the distribution of the units of a loop by its least and greatest number, if there are many ranks. Other arrangements are returned as they
+/// are.
+fn shortened(arrangement: &str) -> Cow<'_, str> {
+    let numbers: Option<Vec<u64>> = arrangement.split_whitespace().map(|word| word.parse().ok()).collect();
+    match numbers {
+        Some(numbers) if numbers.len() > NAMED => by_rank(&numbers, " ", |number| number.to_string()).into(),
+        _ => arrangement.into(),
+    }
 }

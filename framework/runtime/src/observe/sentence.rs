@@ -5,7 +5,7 @@ use std::fmt;
 use armature_text::{line, shown};
 
 use super::event::Event;
-use super::number_format::{count, figures, seconds, short};
+use super::number_format::{self, by_rank, count, seconds, short};
 use super::subject::Subject;
 
 /// Writes the sentence on one line, with control characters escaped, because names and messages of user code may contain any characters.
@@ -33,8 +33,8 @@ impl fmt::Display for Sentence<'_> {
                 }
             }
             Event::Probe { speeds, slowest_link, longest_delay, sharing } => {
-                let speeds: Vec<String> = speeds.iter().map(|s| format!("{s:.2}")).collect();
-                write!(f, "The ranks' speeds, relative to the fastest, are {}", speeds.join(", "))?;
+                let speeds = by_rank(speeds, ", ", |speed| format!("{speed:.2}"));
+                write!(f, "The ranks' speeds, relative to the fastest, are {speeds}")?;
                 if let Some(bandwidth) = slowest_link {
                     write!(f, "; the slowest link to rank 0 carries {}B/s", short(*bandwidth))?;
                 }
@@ -42,9 +42,8 @@ impl fmt::Display for Sentence<'_> {
                     write!(f, "; the longest delay is {}", seconds(*delay))?;
                 }
                 for (ranks, cores) in sharing {
-                    let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
                     let unit = if *cores == 1.0 { "core" } else { "cores" };
-                    write!(f, "; ranks {} share {cores} {unit}", ranks.join(", "))?;
+                    write!(f, "; ranks {} share {cores} {unit}", number_format::ranks(ranks))?;
                 }
                 f.write_str(".")
             }
@@ -111,7 +110,7 @@ impl fmt::Display for Sentence<'_> {
                     shown(name),
                     count(*units, "unit"),
                     count(held.len() as u64, "rank"),
-                    figures(held)
+                    by_rank(held, " ", |units| units.to_string())
                 )?;
                 f.write_str(match balance.as_str() {
                     "off" => "they stay until the end.",
@@ -227,9 +226,6 @@ fn were(n: u64, what: &str) -> String {
 }
 
 fn ranks_phrase(ranks: &[usize]) -> String {
-    let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
-    match ranks.len() {
-        1 => format!("Rank {} is", list[0]),
-        _ => format!("Ranks {} are", list.join(", ")),
-    }
+    let list = number_format::ranks(ranks);
+    if ranks.len() == 1 { format!("Rank {list} is") } else { format!("Ranks {list} are") }
 }

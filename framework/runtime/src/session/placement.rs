@@ -7,6 +7,7 @@ use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
 
 use super::config::Bind;
+use crate::observe::number_format::ranges;
 use crate::session::topology::{self, Core, Topology};
 
 /// Placement of a rank on its node: the number of cores for it, and the processing units to which it is bound.
@@ -119,7 +120,7 @@ pub(super) fn table(topologies: &[&Topology], places: &[Placement]) -> String {
         text += &format!(
             "\n{rank:>5}  {:<20} {:<16} {:>6.*}  {:>6.1} GiB",
             armature_text::shown(&t.host),
-            ranges(units),
+            ranges(units).join(","),
             usize::from(t.usable_cores().fract() > 0.0),
             t.usable_cores(),
             t.memory_total as f64 / f64::from(1 << 30)
@@ -129,16 +130,6 @@ pub(super) fn table(topologies: &[&Topology], places: &[Placement]) -> String {
         text += "\n       ranks share cores: idle ones sleep instead of spinning";
     }
     text
-}
-
-/// Formats numbers of processing units as ranges: `0-3,8`.
-fn ranges(mut units: Vec<usize>) -> String {
-    units.sort_unstable();
-    let runs = units.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
-        [one] => one.to_string(),
-        run => format!("{}-{}", run[0], run[run.len() - 1]),
-    });
-    runs.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -238,7 +229,7 @@ mod tests {
 
     #[test]
     fn unit_numbers_are_displayed_as_ranges() {
-        assert_eq!(ranges(vec![8, 0, 1, 2, 3]), "0-3,8");
-        assert_eq!(ranges(vec![]), "");
+        assert_eq!(ranges(vec![8, 0, 1, 2, 3]).join(","), "0-3,8");
+        assert_eq!(ranges(vec![]).join(","), "");
     }
 }
