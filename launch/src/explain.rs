@@ -9,6 +9,8 @@ use armature_text::line;
 
 const WIDTH: usize = 110;
 const INDENT: usize = 23;
+/// Duration in seconds from which on the set-up of a pipeline stage is shown by default. Most stages are set up in microseconds, on each of their ranks.
+const NOTABLE: f64 = 0.001;
 
 /// Returns the event log as text: the start of each run, its decisions, the changes of its mapping (of pipeline stages to ranks), and their results.
 /// With `all` also the decisions against a change, the measurements behind them, and every step.
@@ -107,6 +109,7 @@ fn is_essential(event: &Event) -> bool {
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
+        Event::WarmUp { seconds, .. } => *seconds >= NOTABLE,
         Event::TaskEnded(ended) => ended.failure.is_some(),
         // A `Planned` event of the planner has the same content and is shown.
         Event::Plan(_) => false,

@@ -46,6 +46,16 @@ fn all_events_are_shown_on_request() {
 }
 
 #[test]
+fn short_set_ups_are_shown_only_on_request() {
+    let dir = copy();
+    let file = dir.path().join("rank-1.jsonl");
+    let short = fs::read_to_string(&file).unwrap().replace("\"seconds\":0.04", "\"seconds\":0.00004");
+    fs::write(&file, short).unwrap();
+    assert!(!explanation(&[], dir.path()).contains("rank 1    Stage seg was set up"));
+    assert!(explanation(&["--all"], dir.path()).contains("rank 1    Stage seg was set up in 40.000 us."));
+}
+
+#[test]
 fn runs_are_explained_one_after_the_other() {
     let dir = copy();
     let file = dir.path().join("rank-0.jsonl");
