@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::session::placement::ranges;
+
 /// Factor between two successive metric prefixes, such as m and µ.
 const STEP: f64 = 1e3;
 
@@ -94,16 +96,6 @@ pub(crate) fn ranks(numbers: &[usize]) -> String {
         true => ranges(numbers.to_vec()).join(", "),
         false => numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     }
-}
-
-/// Returns numbers as ranges: `0-3`, `8`.
-pub(crate) fn ranges(mut numbers: Vec<usize>) -> Vec<String> {
-    numbers.sort_unstable();
-    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
-        [one] => one.to_string(),
-        run => format!("{}-{}", run[0], run[run.len() - 1]),
-    });
-    runs.collect()
 }
 
 /// Returns a value of each rank as text, separated by `separator`. If there are many ranks, returns the least and the greatest value.

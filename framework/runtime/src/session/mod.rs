@@ -15,7 +15,7 @@ mod finalize;
 mod golden_tests;
 mod groups;
 mod logging;
-mod placement;
+pub(crate) mod placement;
 mod platform;
 mod program;
 mod run;

@@ -7,7 +7,6 @@ use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
 
 use super::config::Bind;
-use crate::observe::number_format::ranges;
 use crate::session::topology::{self, Core, Topology};
 
 /// Placement of a rank on its node: the number of cores for it, and the processing units to which it is bound.
@@ -130,6 +129,16 @@ pub(super) fn table(topologies: &[&Topology], places: &[Placement]) -> String {
         text += "\n       ranks share cores: idle ones sleep instead of spinning";
     }
     text
+}
+
+/// Returns numbers, such as those of processing units or ranks, as ranges: `0-3`, `8`.
+pub(crate) fn ranges(mut numbers: Vec<usize>) -> Vec<String> {
+    numbers.sort_unstable();
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    runs.collect()
 }
 
 #[cfg(test)]
