@@ -25,6 +25,12 @@ const LEAST: u64 = 8;
 /// shows that a slow link has recovered.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
+/// Returns neighbouring equal links once, with their number. Ranks whose links were not measured have that of a neighbour, so that 1,000 ranks have about
+/// 33 different links in a row.
+pub(crate) fn equal_runs(links: &[Link]) -> Vec<(usize, Link)> {
+    links.chunk_by(|a, b| a == b).map(|equal| (equal.len(), equal[0])).collect()
+}
+
 #[derive(Debug)]
 pub(crate) struct LinkMonitor {
     traffic: Vec<LinkTraffic>,
@@ -54,7 +60,7 @@ pub(crate) struct Arrival {
 }
 
 impl LinkMonitor {
-    /// Creates a monitor of the links from all ranks, as measured at the start: for neighbouring senders with equal links once, with their number.
+    /// Creates a monitor of the links from all ranks, as measured at the start, in the form of [`equal_runs`].
     pub(crate) fn new(known: &[(usize, Link)]) -> Self {
         let traffic: Vec<_> = known
             .iter()
@@ -224,6 +230,14 @@ mod tests {
         let mut platform = Platform::uniform(3, 1.0, PROBED).unwrap().with_ext_on(0).unwrap();
         table.correct(&mut platform, Duration::from_secs(now)).unwrap();
         platform
+    }
+
+    #[test]
+    fn neighbouring_equal_links_are_one_run() {
+        let known = equal_runs(&[PROBED, PROBED, SLOW, PROBED]);
+        assert_eq!(known, [(2, PROBED), (1, SLOW), (1, PROBED)]);
+        assert_eq!(LinkMonitor::new(&known).reported, [0; 4]);
+        assert_eq!(equal_runs(&[PROBED; 1_000]), [(1_000, PROBED)]);
     }
 
     #[test]

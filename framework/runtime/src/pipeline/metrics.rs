@@ -117,8 +117,8 @@ impl Metrics {
         }
     }
 
-    /// Starts to monitor the links into this rank, and returns true. `known` are these links, as measured at the start, by sender: for neighbouring
-    /// senders with equal links once, with their number. If `known` is empty, nothing is monitored and the result is false.
+    /// Starts to monitor the links into this rank, and returns true. `known` are these links, by sender, as measured at the start, in the form of
+    /// [`equal_runs`](super::links::equal_runs). If `known` is empty, nothing is monitored and the result is false.
     pub(crate) fn watch_links(&mut self, known: &[(usize, Link)]) -> bool {
         if self.links.is_none() && !known.is_empty() {
             self.links = Some(LinkMonitor::new(known));

@@ -9,7 +9,7 @@ use armature_planner::pipeline::{
 use armature_planner::{Link, Platform};
 
 use super::core_sharing::CoreSharing;
-use super::links::LinkTable;
+use super::links::{LinkTable, equal_runs};
 use super::metrics::{Measurements, Service};
 use super::run_spec::RunSpec;
 use super::summary::seconds;
@@ -137,12 +137,11 @@ impl PerformanceModel {
         self.is_live().then_some(REPORT_EVERY)
     }
 
-    /// Returns the links into `rank`, as measured at the start, for neighbouring senders with equal links once, with their number. Empty if links are
-    /// not monitored.
+    /// Returns the links into `rank`, by sender, as measured at the start, in the form of [`equal_runs`]; empty if links are not monitored.
     pub(crate) fn links_into(&self, rank: usize) -> Vec<(usize, Link)> {
         let senders = if self.is_live() { self.reported.len() } else { 0 };
         let links: Vec<Link> = (0..senders).map(|from| self.platform.link(from, rank)).collect();
-        links.chunk_by(|a, b| a == b).map(|equal| (equal.len(), equal[0])).collect()
+        equal_runs(&links)
     }
 
     /// Returns the links for which there is an estimate of latency and bandwidth from the traffic up to time `now`: sender, receiver, estimate.

@@ -100,12 +100,7 @@ impl MpiTransport {
 
     fn on(world: World, options: MpiOptions, lets_ranks_end: bool) -> Result<Self> {
         let simulated = simgrid::simulated();
-        // The simulator transfers a message only when a receive for it is posted, whereas MPI transfers short ones at once. Rank 0, which receives
-        // messages from all ranks, therefore posts a receive for each. Elsewhere they would only need memory.
-        let slots = match simulated && world.rank == 0 {
-            true => options.slots.max(world.size.min(MpiOptions::MOST_SLOTS)),
-            false => options.slots,
-        };
+        let slots = options.slots_of(world.rank, world.size, simulated);
         Ok(MpiTransport {
             slots: Slots::post(world.control, slots, options.slot_bytes, simulated)?,
             assembly: Assembly::new(world.bulk, world.size, options.split, options.largest, simulated),

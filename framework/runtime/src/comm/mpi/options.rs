@@ -36,6 +36,17 @@ impl MpiOptions {
     /// messages have the same number.
     pub(crate) const MOST_SLOTS: usize = 1024;
 
+    /// Returns the number of receives of control messages that a rank posts ahead, of `size` ranks.
+    ///
+    /// The simulator transfers a message only when a receive for it is posted, whereas MPI transfers short ones at once. Rank 0, which receives messages
+    /// from all ranks, therefore posts a receive for each. Elsewhere they would only need memory.
+    pub(super) fn slots_of(&self, rank: usize, size: usize, is_simulated: bool) -> usize {
+        match is_simulated && rank == 0 {
+            true => self.slots.max(size.min(Self::MOST_SLOTS)),
+            false => self.slots,
+        }
+    }
+
     /// Checks that the options are in the ranges that MPI supports.
     ///
     /// # Errors
@@ -50,5 +61,17 @@ impl MpiOptions {
         range("slot_bytes", self.slot_bytes, 16, int)?;
         range("slots", self.slots, 1, Self::MOST_SLOTS)?;
         range("split", self.split, 1, int)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rank_0_of_a_simulation_posts_a_receive_for_every_rank() {
+        let slots = |rank, size, is_simulated| MpiOptions::default().slots_of(rank, size, is_simulated);
+        assert_eq!([slots(0, 4, true), slots(0, 256, true), slots(0, 4_000, true)], [16, 256, 1024]);
+        assert_eq!([slots(1, 256, true), slots(0, 256, false)], [16, 16]);
     }
 }

@@ -121,8 +121,8 @@ pub(crate) struct Prepare {
     pub(crate) measure_every: Option<Duration>,
     /// Saved states of the serial stages, if this is the first mapping of a job that continues from a snapshot.
     pub(crate) saved: Vec<SavedStage>,
-    /// Links into the receiver, as measured at the start, by sender: for neighbouring senders with equal links once, with their number. Empty if
-    /// links are not monitored. Without monitoring, batches carry no time of sending.
+    /// Links into the receiver, by sender, as measured at the start, in the form of [`equal_runs`](super::links::equal_runs); empty if links are not
+    /// monitored. Without monitoring, batches carry no time of sending.
     pub(crate) links: Vec<(usize, Link)>,
 }
 
