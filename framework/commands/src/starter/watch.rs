@@ -15,8 +15,8 @@ const AGE_PER_POLL: u32 = 10;
 /// Maximum time between two measurements of memory, unless they would exceed [`MEASURING`]. In this time, a program that fills memory at full speed
 /// can exceed its limit by several hundred megabytes. A measurement takes some tens of microseconds per process.
 const MOST_APART: Duration = Duration::from_millis(100);
-/// Measuring all running commands takes at most this fraction of a core: one part of this number. Without a limit, measuring 1,000 commands of 1 s took
-/// a fifth of two cores.
+/// Measuring all running commands takes at most one core divided by this number, except for commands near their memory limit. Without this bound,
+/// measuring 1,000 commands of 1 s took a fifth of two cores.
 const MEASURING: u32 = 20;
 /// Maximum time between two measurements of memory if more than half of the memory limit is used.
 const APART_NEAR_LIMIT: Duration = Duration::from_millis(10);
