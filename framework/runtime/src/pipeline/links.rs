@@ -60,13 +60,23 @@ pub(crate) struct Arrival {
 }
 
 impl LinkMonitor {
-    /// Creates a monitor of the links from all ranks, as measured at the start, in the form of [`equal_runs`].
-    pub(crate) fn new(known: &[(usize, Link)]) -> Self {
+    /// Creates a monitor of the links from all `ranks` ranks, as measured at the start, in the form of [`equal_runs`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Wire`] if `known` does not have one link for each rank. The sum is checked before memory is allocated, because `known` comes from
+    /// a message of a few bytes that can name any number of links.
+    pub(crate) fn new(known: &[(usize, Link)], ranks: usize) -> Result<Self> {
+        let links = known.iter().fold(0_usize, |sum, &(senders, _)| sum.saturating_add(senders));
+        if links != ranks {
+            let text = format!("a mapping has the links from {links} ranks, but there are {ranks} ranks");
+            return Err(Error::new(ErrorKind::Wire, text));
+        }
         let traffic: Vec<_> = known
             .iter()
             .flat_map(|&(senders, link)| std::iter::repeat_n(LinkTraffic::new(link), senders))
             .collect();
-        LinkMonitor { spans: vec![Span::default(); traffic.len()], reported: vec![0; traffic.len()], traffic }
+        Ok(LinkMonitor { spans: vec![Span::default(); ranks], reported: vec![0; ranks], traffic })
     }
 
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
@@ -205,7 +215,7 @@ mod tests {
 
     /// Reports that 200 messages of `bytes` bytes from `from` have arrived at `to` over `link`; the clock of `to` is `ahead` seconds ahead.
     fn report(table: &mut LinkTable, (from, to): (usize, usize), link: Link, bytes: usize, ahead: f64) {
-        let mut metrics = LinkMonitor::new(&[(3, PROBED)]);
+        let mut metrics = LinkMonitor::new(&[(3, PROBED)], 3).unwrap();
         for n in 0..200u64 {
             let sent = Duration::from_secs(100 + n);
             let now = sent.as_secs_f64() + ahead + link.time(bytes as f64);
@@ -236,13 +246,22 @@ mod tests {
     fn neighbouring_equal_links_are_one_run() {
         let known = equal_runs(&[PROBED, PROBED, SLOW, PROBED]);
         assert_eq!(known, [(2, PROBED), (1, SLOW), (1, PROBED)]);
-        assert_eq!(LinkMonitor::new(&known).reported, [0; 4]);
+        assert_eq!(LinkMonitor::new(&known, 4).unwrap().reported, [0; 4]);
         assert_eq!(equal_runs(&[PROBED; 1_000]), [(1_000, PROBED)]);
     }
 
     #[test]
+    fn wrong_number_of_links_is_an_error() {
+        for known in [vec![(3, PROBED)], vec![(5, SLOW)], vec![(usize::MAX, PROBED), (usize::MAX, SLOW)]] {
+            let error = LinkMonitor::new(&known, 4).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Wire);
+            assert!(error.message().contains("but there are 4 ranks"), "{}", error.message());
+        }
+    }
+
+    #[test]
     fn links_are_reported_when_estimates_change() {
-        let mut metrics = LinkMonitor::new(&[(1, PROBED), (1, PROBED)]);
+        let mut metrics = LinkMonitor::new(&[(1, PROBED), (1, PROBED)], 2).unwrap();
         let mut reported = Vec::new();
         for n in 1..=300 {
             let sent = Some(Duration::from_secs(9));

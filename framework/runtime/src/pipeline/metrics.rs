@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::job_cost::JobCost;
 use super::links::{Arrival, LinkMonitor};
 use crate::balance::probe::Speed;
+use crate::error::Result;
 
 /// Maximum of the sum of a stage's input and output items that are counted. Above it both counts are halved, so that a change of the ratio of output
 /// to input shows after about this number of items.
@@ -119,11 +120,15 @@ impl Metrics {
 
     /// Starts to monitor the links into this rank, and returns true. `known` are these links, by sender, as measured at the start, in the form of
     /// [`equal_runs`](super::links::equal_runs). If `known` is empty, nothing is monitored and the result is false.
-    pub(crate) fn watch_links(&mut self, known: &[(usize, Link)]) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Wire`](crate::error::ErrorKind::Wire) if `known` has links, but not one from each of the `ranks` ranks.
+    pub(crate) fn watch_links(&mut self, known: &[(usize, Link)], ranks: usize) -> Result<bool> {
         if self.links.is_none() && !known.is_empty() {
-            self.links = Some(LinkMonitor::new(known));
+            self.links = Some(LinkMonitor::new(known, ranks)?);
         }
-        self.watches_links()
+        Ok(self.watches_links())
     }
 
     /// Returns true if the links into this rank are monitored. Only then the times at which batches are sent and received are needed.

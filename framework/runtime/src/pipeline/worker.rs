@@ -50,7 +50,7 @@ impl<'p> PipelineWorker<'p> {
 
     fn on_directive(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match directive {
-            Directive::Prepare(prepare) => self.prepare(prepare, at),
+            Directive::Prepare(prepare) => self.prepare(prepare, at, out.ranks())?,
             Directive::Switch { epoch } => return self.machine.switch(epoch, at, out),
             Directive::MeasureSpeed => {
                 self.is_probed = true;
@@ -61,13 +61,15 @@ impl<'p> PipelineWorker<'p> {
         Ok(())
     }
 
-    fn prepare(&mut self, prepare: Prepare, at: &Moment) {
+    fn prepare(&mut self, prepare: Prepare, at: &Moment, ranks: usize) -> Result<()> {
         let Prepare { table, measured_batches, elapsed, measure_every, saved, links } = prepare;
         self.observer.log_events(self.events.as_deref(), elapsed, at);
         self.is_balanced = measure_every.is_some();
         self.observer.metrics.report_every(measure_every, at.now());
-        let carries_send_times = self.observer.metrics.watch_links(&links);
+        let carries_send_times =
+            self.observer.metrics.watch_links(&links, ranks).map_err(|e| e.at_rank(0))?;
         self.machine.prepare(table, measured_batches, carries_send_times, saved);
+        Ok(())
     }
 
     /// Measures the speed of a rank without stages periodically, because only this measurement shows that another program has started or stopped

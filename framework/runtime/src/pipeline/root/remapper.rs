@@ -63,7 +63,8 @@ impl Root<'_, '_> {
             out.send(to, Directive::Prepare(prepare.clone()))?;
         }
         self.change = Some(Change { mapping, remap, waiting: (0..self.size).collect() });
-        let carries_send_times = self.observer.metrics.watch_links(&self.performance_model.links_into(0));
+        let carries_send_times =
+            self.observer.metrics.watch_links(&self.performance_model.links_into(0), self.size)?;
         self.machine.prepare(table, measured_batches, carries_send_times, prepare.saved);
         Ok(())
     }
