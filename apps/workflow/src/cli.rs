@@ -4,6 +4,7 @@ mod send;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use armature::farm::Farm;
@@ -171,7 +172,7 @@ pub fn main() -> ExitCode {
 
 fn run(args: &Cli) -> Result<(), armature::BoxError> {
     let summary = match (&args.file, &args.generate) {
-        (_, Some(generated)) => run_replay(args, &generated.describe()?, TaskMemory::Additive),
+        (_, Some(generated)) => run_replay(args, generated.describe()?, TaskMemory::Additive),
         (Some(file), None) if args.send_files => send::commands(args, file),
         (Some(file), None) => {
             let array = read_array(args, file)?;
@@ -180,7 +181,7 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
                 None => prepare::read(file)?,
             };
             match args.synthetic_work {
-                true => run_replay(args, &described, format.task_memory()),
+                true => run_replay(args, described, format.task_memory()),
                 false => commands(args, file, array, described, format),
             }
         }
@@ -238,7 +239,7 @@ fn cluster(args: &Cli) -> Result<Option<Cluster>, armature::BoxError> {
 fn set_up<'w>(
     args: &Cli,
     cluster: Option<&Cluster>,
-    description: Description,
+    description: impl Into<Arc<Description>>,
     task_memory: TaskMemory,
 ) -> Workflow<'w> {
     let mut workflow =
@@ -262,11 +263,13 @@ fn set_up<'w>(
 
 fn run_replay(
     args: &Cli,
-    described: &Description,
+    described: Description,
     task_memory: TaskMemory,
 ) -> Result<Option<Summary>, armature::BoxError> {
     let scale = Scale { time: args.time_scale, memory: args.memory_scale, size: args.size_scale };
-    let description = prepare::scaled_for_replay(described, scale)?;
+    let description = Arc::new(prepare::scaled_for_replay(&described, scale)?);
+    // The recorded description is large, and is not needed during the run.
+    drop(described);
     let cluster = cluster(args)?;
     Ok(armature::run(&args.config()?, |session| {
         let replay = Replay::new(&description, task_memory, work_method(args, session)?);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use armature_commands::Ended;
@@ -49,7 +50,7 @@ pub(super) struct Options {
 /// Every rank builds the same workflow and calls the same method to run it. See the [module documentation](super) for a complete program.
 #[must_use = "a workflow does nothing until it is run"]
 pub struct Workflow<'w> {
-    pub(super) description: Description,
+    pub(super) description: Arc<Description>,
     /// Tasks that the program has added one by one. When the workflow runs, its description is made from them.
     pub(super) draft: Option<Draft>,
     pub(super) closures: BTreeMap<String, usize>,
@@ -61,10 +62,11 @@ pub struct Workflow<'w> {
 }
 
 impl<'w> Workflow<'w> {
-    /// Creates a workflow from a description, which was read from a file or [built](Description::builder).
-    pub fn from_description(description: Description) -> Self {
+    /// Creates a workflow from a description, which was read from a file or [built](Description::builder). A program that keeps the description, or
+    /// runs it several times, can pass an `Arc`, so that there is only one copy in memory.
+    pub fn from_description(description: impl Into<Arc<Description>>) -> Self {
         Workflow {
-            description,
+            description: description.into(),
             draft: None,
             closures: BTreeMap::new(),
             code: Vec::new(),

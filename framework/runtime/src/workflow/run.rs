@@ -1,5 +1,6 @@
 //! A run of a workflow on this rank, from its beginning to its end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::root::Root;
 use super::running::Running;
 use super::spill::SpillFolder;
 use super::summary::Summary;
-use super::task_journal::{Known, TaskJournal};
+use super::task_journal::TaskJournal;
 use super::user_code::{ClosureFlightRecorder, TaskCode};
 use super::value::Value;
 use super::worker::{Settings, WorkflowWorker};
@@ -51,7 +52,7 @@ impl Workflow<'_> {
 
     fn describe(&mut self) -> Result<()> {
         if let Some(draft) = &self.draft {
-            self.description = draft.describe(self.description.name())?;
+            self.description = Arc::new(draft.describe(self.description.name())?);
         }
         Ok(())
     }
@@ -93,58 +94,18 @@ impl Workflow<'_> {
         let mut worker = WorkflowWorker::new(rank, graph.clone(), settings);
         let parent = self.options.spill.clone().unwrap_or_else(std::env::temp_dir);
         let mut spill = SpillFolder::new(&parent);
-        let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
-        master.run_several(commands.cores());
-        master.has_memory(&memory);
-        if let Some(end_by) = endpoint.tasks_end_by() {
-            master.ends_by(end_by, begin);
-        }
-        if let Some(plan) = &self.options.fixed_plan {
-            master.plan(&plan.processor_of, &plan.sequence);
-        }
-        if rank == 0 {
-            self.take_done(&graph, &mut master, &mut worker, endpoint)?;
-        }
-        let (mut journal, mut known) = (None, Known::default());
-        if let Some((path, identity)) = self.options.journal.as_ref().filter(|_| rank == 0) {
-            endpoint.claim(path)?;
-            let opened = TaskJournal::open(path, identity.bytes()?, &graph, &mut master, &mut spill)?;
-            (journal, known) = (Some(opened.0), opened.1);
-        }
-        let Known { finals, restored, .. } = known;
-        for (task, bytes) in restored {
-            worker.on_restored(task, bytes, &mut Outgoing::new(endpoint))?;
-        }
-        let mut question = self.question(&graph, &memory, plan_options);
-        let is_probed = question.is_some()
-            && self.options.cluster.is_none()
-            && !given.is_some_and(JobPlatform::is_complete)
-            && endpoint.lost().is_empty()
-            && self.is_worth_probing(ranks);
-        if let (Some(question), Some(given), false) = (&mut question, given, is_probed) {
-            question.use_probed(&Probed::given(given, BANDWIDTH)?, &graph.name);
-        }
-        let root = (rank == 0).then(|| Root {
-            known: master.progress().0,
-            master,
-            journal,
-            plan: question,
-            planned: self.options.fixed_plan.as_ref().map(|plan| ("the caller".to_string(), plan.makespan)),
-            probe: is_probed.then(|| Probe::new(run, ranks)),
-            given: given.cloned(),
-            replan_question: None,
-            cause: None,
-            replanned: 0,
-            collects,
-            results: finals.into_iter().filter(|_| collects).collect(),
-            finals: vec![None; ranks],
-            begin,
-            ended: None,
-            wall_time: self.options.wall_time,
-            records: self.options.records.clone(),
-            graph: graph.clone(),
-            flight_records: FlightRecords::default(),
-        });
+        let root = match rank {
+            0 => {
+                let question = self.question(&graph, &memory, plan_options);
+                let mut root = self.root(&graph, question, given, (run, begin), endpoint)?;
+                root.collects = collects;
+                root.master.run_several(commands.cores());
+                root.master.has_memory(&memory);
+                self.take_known(&mut root, &mut worker, &mut spill, endpoint)?;
+                Some(root)
+            }
+            _ => None,
+        };
         // A rank records its running closure in memory that survives it (its flight record), from which rank 0 learns what killed the rank. Rank 0
         // records nothing, because its own death ends the job.
         let flight_recorder = (rank > 0 && endpoint.is_process()).then(ClosureFlightRecorder::new).flatten();
@@ -196,6 +157,79 @@ impl Workflow<'_> {
         let (results, summary) = summed_up(root, &graph, endpoint.lost(), begin);
         events.record(endpoint.clock().now(), || Event::totals_of(&summary));
         Ok(Some((results, summary)))
+    }
+
+    /// Creates the state of rank 0. The other ranks have none, because it grows with the tasks and the ranks.
+    fn root(
+        &self,
+        graph: &Arc<Graph>,
+        mut question: Option<Box<Question>>,
+        given: Option<&JobPlatform>,
+        (run, begin): (u32, Duration),
+        endpoint: &Endpoint,
+    ) -> Result<Root> {
+        let ranks = endpoint.size();
+        let is_probed = question.is_some()
+            && self.options.cluster.is_none()
+            && !given.is_some_and(JobPlatform::is_complete)
+            && endpoint.lost().is_empty()
+            && self.is_worth_probing(ranks);
+        if let (Some(question), Some(given), false) = (&mut question, given, is_probed) {
+            question.use_probed(&Probed::given(given, BANDWIDTH)?, &graph.name);
+        }
+        let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
+        if let Some(end_by) = endpoint.tasks_end_by() {
+            master.ends_by(end_by, begin);
+        }
+        if let Some(plan) = &self.options.fixed_plan {
+            master.plan(&plan.processor_of, &plan.sequence);
+        }
+        Ok(Root {
+            known: 0,
+            master,
+            journal: None,
+            plan: question,
+            planned: self.options.fixed_plan.as_ref().map(|plan| ("the caller".to_string(), plan.makespan)),
+            probe: is_probed.then(|| Probe::new(run, ranks)),
+            given: given.cloned(),
+            replan_question: None,
+            cause: None,
+            replanned: 0,
+            collects: false,
+            results: BTreeMap::new(),
+            finals: vec![None; ranks],
+            begin,
+            ended: None,
+            wall_time: self.options.wall_time,
+            records: self.options.records.clone(),
+            graph: graph.clone(),
+            flight_records: FlightRecords::default(),
+        })
+    }
+
+    /// Gives `root` the tasks that are done already: those that the description marks as done, and those in the journal.
+    fn take_known(
+        &self,
+        root: &mut Root,
+        worker: &mut WorkflowWorker,
+        spill: &mut SpillFolder,
+        endpoint: &mut Endpoint,
+    ) -> Result<()> {
+        self.take_done(&root.graph, &mut root.master, worker, endpoint)?;
+        if let Some((path, identity)) = &self.options.journal {
+            endpoint.claim(path)?;
+            let (journal, known) =
+                TaskJournal::open(path, identity.bytes()?, &root.graph, &mut root.master, spill)?;
+            root.journal = Some(journal);
+            for (task, bytes) in known.restored {
+                worker.on_restored(task, bytes, &mut Outgoing::new(endpoint))?;
+            }
+            if root.collects {
+                root.results.extend(known.finals);
+            }
+        }
+        root.known = root.master.progress().0;
+        Ok(())
     }
 
     fn take_done(
