@@ -19,7 +19,7 @@ use crate::{
     RunResult,
     baseline::{self, chain, hand_written_farm, loops},
     expanding,
-    experiments::session_values,
+    experiments::{session_values, start_up},
     farm, loops as moving_loops, remap_run, snapshot_run, streams, task_bench, tested_program, workflows,
 };
 
@@ -49,6 +49,8 @@ pub fn program(name: &str, arguments: &[String]) -> Option<RunResult> {
         "loop-by-hand" => Some(loops::main(arguments)),
         "kill-run" => Some(farm::kill_run::main(arguments)),
         "slow-end" => Some(farm::slow_end::main(arguments)),
+        "start" => Some(start_up::main()),
+        "start-by-hand" => Some(start_up::by_hand()),
         "task-bench" => Some(task_bench::main(arguments)),
         "task-bench-by-hand" => Some(baseline::task_bench::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),

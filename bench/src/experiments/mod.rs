@@ -33,6 +33,7 @@ mod rate_phases;
 mod remap_cost;
 mod scale;
 pub(crate) mod session_values;
+pub(crate) mod start_up;
 mod stream_runs;
 mod task_bench;
 mod workflows;
@@ -63,6 +64,7 @@ pub const ALL: &[Experiment] = &[
     scale::EXPERIMENT,
     task_bench::EXPERIMENT,
     session_values::EXPERIMENT,
+    start_up::EXPERIMENT,
     loops::overhead::EXPERIMENT,
     loops::rows::EXPERIMENT,
     loops::burner::EXPERIMENT,
