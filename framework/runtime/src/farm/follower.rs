@@ -104,12 +104,12 @@ impl<'w, 'f> Follower<'w, 'f> {
                 self.role = Role::Submaster(Box::new(Submaster::lead(&mut self.link, order, out)?));
                 Ok(())
             }
-            ToWorker::Chunks { ahead, chunks } => {
+            ToWorker::Chunks { ahead, most_tasks, chunks } => {
                 self.link.detector.record_message(from);
                 // A rank that is no longer a sub-master ignores chunks for members: it has returned all its chunks to the master, which requeues
                 // them.
                 if let Role::Submaster(submaster) = &mut self.role {
-                    submaster.take(ahead, chunks);
+                    submaster.take((ahead, most_tasks), chunks);
                 }
                 Ok(())
             }

@@ -62,6 +62,7 @@ fn chunk_and_result_encoding_is_unchanged() {
     let both = || vec![([], one(3, b"abc")), ([], one(0x0403_0201, b"de"))];
     let chunks = frame(RUN, Tag::Chunks, 0, |head, parts| {
         2_u32.put(head, parts)?;
+        20_u32.put(head, parts)?;
         put(both(), head, parts);
         Ok(())
     });

@@ -41,8 +41,10 @@ impl Submaster {
         self.state.readmit(rank);
     }
 
-    pub(super) fn take(&mut self, ahead: u32, chunks: Vec<(ChunkHeader, Payload)>) {
-        self.state.set_ahead(ahead);
+    /// Takes chunks for the members, each of which may hold `ahead` chunks in addition to the running one, and no further chunk if it holds more
+    /// than `most_tasks` tasks.
+    pub(super) fn take(&mut self, (ahead, most_tasks): (u32, u32), chunks: Vec<(ChunkHeader, Payload)>) {
+        self.state.set_limits(ahead, most_tasks);
         chunks.into_iter().for_each(|(header, payload)| self.state.take(header, payload));
     }
 

@@ -147,6 +147,12 @@ impl TrafficStats {
         wanted.min(u32::try_from(share).unwrap_or(MOST_AHEAD))
     }
 
+    /// Returns the number of tasks above which a worker that holds them gets no further chunk, because they take it longer than
+    /// [`Knowledge::LONG_CHUNK`].
+    pub(crate) fn most_tasks(&self) -> u32 {
+        self.task_time.map_or(u32::MAX, |time| (Knowledge::LONG_CHUNK / time) as u32)
+    }
+
     /// Returns true if rank 0 may take another chunk while it holds one: enough tasks are left for all `workers` workers.
     pub(crate) fn spares_another(&self, left: Option<u64>, workers: usize) -> bool {
         left.is_none_or(|left| left >= (workers as u64).saturating_mul(self.own_chunk))
@@ -182,6 +188,17 @@ mod tests {
         assert_eq!(traffic.ahead(None, 4), MOST_AHEAD);
         (0..200).for_each(|_| traffic.received(10, Duration::from_secs(1), 80));
         assert_eq!(traffic.ahead(None, 4), 0, "a worker that waits for its next chunk loses little");
+    }
+
+    #[test]
+    fn workers_hold_tasks_for_a_fifth_of_a_second() {
+        let mut traffic = TrafficStats::new(8, 8);
+        assert_eq!(traffic.most_tasks(), u32::MAX, "the time of a task is not known");
+        traffic.received(10, Duration::from_millis(100), 80);
+        assert_eq!(traffic.most_tasks(), 20);
+        let mut traffic = TrafficStats::new(8, 8);
+        traffic.received(10, Duration::ZERO, 80);
+        assert_eq!(traffic.most_tasks(), u32::MAX);
     }
 
     #[test]

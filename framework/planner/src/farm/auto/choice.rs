@@ -34,7 +34,7 @@ pub struct Choice {
     pub predicted: f64,
     /// Simulated seconds until all tasks are done with the previous policy, if that policy could be simulated.
     pub predicted_before: Option<f64>,
-    /// Number of chunk policies that were compared.
+    /// Number of chunk policies that were compared: those whose simulation needed no more chunks than it may take.
     pub compared: usize,
 }
 

@@ -50,10 +50,11 @@ const CHUNK_COST: f64 = 0.25e-6;
 const OVERHEAD: f64 = 0.01;
 /// Number of simulated chunks per worker that is enough to simulate an iteration once with every chunk policy,
 /// measured by the experiment `farm-policies`. A selection that is due may simulate this number of chunks, even if it
-/// exceeds the limit of the run time.
+/// exceeds the limit of the run time, but not more than [`MOST_CHUNKS`].
 const ONCE: f64 = 250.0;
 /// Maximum number of simulated chunks for a selection of a chunk policy. The simulation takes about 25 ms, in which
-/// the master answers no messages.
+/// the master answers no messages. With more than 400 workers, which need more chunks ([`ONCE`]), the maximum does not
+/// apply if the run is long.
 const MOST_CHUNKS: f64 = 100_000.0;
 /// Maximum number of random samples of task times on which chunk policies are compared. With 16 samples, the error of
 /// the mean is a quarter of the deviation of single samples. Four times as many samples improve the selection by at
@@ -248,12 +249,13 @@ impl Auto {
         }
         // The maximum number of simulated chunks is proportional to the total run time, past and remaining.
         let time = (all.count() as f64 + view.left as f64) * all.mean() / view.n() as f64;
-        let budget = OVERHEAD * time / CHUNK_COST - self.simulated as f64;
+        let affordable = OVERHEAD * time / CHUNK_COST - self.simulated as f64;
         let once = ONCE * view.n() as f64;
-        if budget < once && !is_due {
+        if affordable < once && !is_due {
             return;
         }
-        let budget = budget.clamp(once.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
+        let most = if affordable < once { MOST_CHUNKS } else { MOST_CHUNKS.max(once) };
+        let budget = affordable.clamp(once.min(most), most) as u64;
         // The current policy is simulated from its present state. All other policies are simulated as if they began
         // with the remaining tasks.
         let mut trials = vec![Trial::new(self.active_policy, self.policy.copy())];
@@ -262,18 +264,19 @@ impl Auto {
             policy.begin(view);
             trials.push(Trial::new(chunking, policy));
         }
-        let compared = trials.len();
         let estimate = Estimate::new(view, &self.out);
         let (samples, simulated) = self.compare(&mut trials, view, &estimate, budget);
 
         let mean = |seconds: f64| seconds / samples as f64;
-        let before = trials[0].seconds;
-        let limit = before.unwrap_or(f64::INFINITY);
+        self.simulated += simulated;
+        // If the simulation with the current policy has exceeded the budget, nothing is known about this policy, except that its chunks are small.
+        // On many workers such policies are often the best.
+        let Some(before) = trials[0].seconds else { return };
+        let compared = trials.iter().filter(|trial| trial.seconds.is_some()).count();
         let others = trials.into_iter().skip(1);
         let finished = others.filter_map(|trial| Some((trial.seconds?, trial)));
-        let best = finished.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(seconds, _)| *seconds < limit);
+        let best = finished.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(seconds, _)| *seconds < before);
         let distribution = *estimate.distribution();
-        self.simulated += simulated;
         let Some((seconds, trial)) = best else { return };
         self.choice = Some(Choice {
             now: view.knowledge.now,
@@ -286,7 +289,7 @@ impl Auto {
             block: distribution.block,
             message: view.knowledge.send_time(1),
             predicted: mean(seconds),
-            predicted_before: before.map(mean),
+            predicted_before: Some(mean(before)),
             compared,
         });
         self.active_policy = trial.chunking;

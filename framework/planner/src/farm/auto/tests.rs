@@ -138,3 +138,36 @@ fn choice_depends_on_message_cost_and_task_variance() {
     // Four workers need at least 10 s for 4,000 tasks of 10 ms.
     assert!((10.0..10.2).contains(&choice.predicted), "{choice}");
 }
+
+/// Returns the choice on 1,000 workers, after each has run a chunk of ten tasks, if `left` tasks of 10 ms are left.
+fn chosen_for_thousand(left: u64) -> Option<Choice> {
+    let workers: Vec<usize> = (0..1000).collect();
+    let knowledge = Knowledge { messages: MessageCosts::new(1e-6, 0.0), ..Knowledge::default() };
+    let mut statistics = TaskStatistics::default();
+    for worker in 0..1000 {
+        let (sum, squares) = (0.1, 10.0 * 0.01_f64.powi(2) * 1.25);
+        statistics.add(&ChunkDone { worker, tasks: 10, sum, squares, elapsed: sum });
+    }
+    let farm = View {
+        iteration: 2,
+        total: left + 10_000,
+        left,
+        workers: &workers,
+        statistics: &statistics,
+        knowledge: &knowledge,
+    };
+    let mut auto = Auto::default();
+    auto.begin(&farm);
+    auto.take_choice()
+}
+
+#[test]
+fn policy_for_many_workers_stays_if_it_cannot_be_simulated_to_the_end() {
+    assert_eq!(chosen_for_thousand(190_000), None);
+    // Fewer tasks need fewer chunks. 1,000 workers need at least 0.3 s.
+    let choice = chosen_for_thousand(30_000).expect("another policy is better");
+    assert!(choice.predicted_before.is_some_and(|before| choice.predicted < before), "{choice}");
+    // In a long run the simulation may take more chunks. 1,000 workers need at least 19.9 s.
+    let choice = chosen_for_thousand(1_990_000);
+    assert!(choice.is_none_or(|choice| choice.predicted < 20.5), "{choice:?}");
+}

@@ -43,7 +43,8 @@ impl MasterRank {
             return Ok(());
         }
         let message = if self.state.groups.is_leader(worker) {
-            ToWorker::Chunks { ahead: self.state.ahead(Some(0)), chunks: vec![(header, payload)] }
+            let (ahead, most_tasks) = (self.state.ahead(Some(0)), self.state.most_tasks());
+            ToWorker::Chunks { ahead, most_tasks, chunks: vec![(header, payload)] }
         } else {
             ToWorker::Chunk(header, payload)
         };

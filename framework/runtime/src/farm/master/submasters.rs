@@ -66,7 +66,8 @@ impl MasterRank {
         if chunks.is_empty() {
             return Ok(false);
         }
-        let frame = ToWorker::Chunks { ahead, chunks }.encode(out.run())?;
+        let frame =
+            ToWorker::Chunks { ahead, most_tasks: self.state.most_tasks(), chunks }.encode(out.run())?;
         out.send(leader, self.incumbent.add(leader, frame)?)?;
         let took = self.clock.now().saturating_sub(begin);
         self.state.traffic.sent(took);

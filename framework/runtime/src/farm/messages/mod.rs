@@ -54,6 +54,8 @@ messages! {
         Chunks {
             /// Number of chunks that each member may hold in addition to the one that it runs.
             ahead: u32,
+            /// Number of tasks above which a member gets no further chunk.
+            most_tasks: u32,
             chunks: Vec<(ChunkHeader, Payload)>,
         } = 39 raw,
         /// If true, the receiving worker is parked and gets no more chunks; if false, it gets chunks again.

@@ -143,6 +143,8 @@ impl MasterState {
 
     pub(crate) fn update_knowledge(&mut self, left: Option<u64>, now: Duration) {
         let ahead = self.ahead(left);
+        let most_tasks = self.most_tasks();
+        self.tasks.workers_mut().set_most_tasks(most_tasks);
         self.sizes.update(&self.traffic, self.groups.len(), ahead, now);
     }
 
@@ -160,6 +162,11 @@ impl MasterState {
 
     pub(crate) fn ahead(&self, left: Option<u64>) -> u32 {
         self.request_ahead.unwrap_or_else(|| self.traffic.ahead(left, self.sharers()))
+    }
+
+    /// Returns the number of tasks above which a worker gets no further chunk.
+    pub(crate) fn most_tasks(&self) -> u32 {
+        self.request_ahead.map_or_else(|| self.traffic.most_tasks(), |_| u32::MAX)
     }
 
     /// Returns the number of workers that share the tasks. Workers that have not joined yet count, so that tasks are left for them.

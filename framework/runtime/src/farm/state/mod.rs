@@ -290,7 +290,7 @@ impl<K> TaskTable<K> {
         self.next_id += 1;
         self.out += u64::from(chunk.count);
         self.counts.chunks += 1;
-        self.workers.dispatched(chunk.worker);
+        self.workers.dispatched(chunk.worker, chunk.count);
         self.outstanding.insert(chunk.id, chunk);
     }
 
@@ -314,10 +314,11 @@ impl<K> TaskTable<K> {
             outstanding.count -= count;
             outstanding.skip += count;
             outstanding.alone = false;
+            self.workers.received(worker, count, 0);
             return self.took(part, is_needed).map(|part| (part, false));
         }
         let outstanding = self.outstanding.remove(&id)?;
-        self.workers.received(worker);
+        self.workers.received(worker, outstanding.count, 1);
         self.took(outstanding, is_needed).map(|outstanding| (outstanding, true))
     }
 
@@ -357,8 +358,9 @@ impl<K> TaskTable<K> {
     pub(crate) fn lose_member(&mut self, leader: usize, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
         let its = |id: &u64| self.outstanding.get(id).is_some_and(|g| g.worker == leader);
         let ids: Vec<u64> = ids.iter().copied().filter(its).collect();
-        ids.iter().for_each(|_| self.workers.received(leader));
-        self.take_from(&ids)
+        let lost = self.take_from(&ids);
+        lost.iter().for_each(|chunk| self.workers.received(leader, chunk.count, 1));
+        lost
     }
 
     fn take_from(&mut self, ids: &[u64]) -> Vec<OutstandingChunk<K>> {

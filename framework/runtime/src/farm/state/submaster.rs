@@ -45,8 +45,9 @@ impl<K: Clone, R> SubmasterState<K, R> {
         }
     }
 
-    pub(crate) fn set_ahead(&mut self, ahead: u32) {
+    pub(crate) fn set_limits(&mut self, ahead: u32, most_tasks: u32) {
         self.ahead = ahead;
+        self.workers.set_most_tasks(most_tasks);
     }
 
     pub(crate) fn take(&mut self, header: ChunkHeader, kept: K) {
@@ -59,7 +60,7 @@ impl<K: Clone, R> SubmasterState<K, R> {
         let member = self.workers.next_requesting(if alone { 0 } else { self.ahead })?;
         let (header, kept) = self.stock.pop_front()?;
         self.outstanding.insert(header.id, (member, header, kept.clone()));
-        self.workers.dispatched(member);
+        self.workers.dispatched(member, header.count);
         if alone {
             self.workers.make_exclusive(member);
         }
@@ -82,9 +83,11 @@ impl<K: Clone, R> SubmasterState<K, R> {
             header.first += u64::from(count);
             header.count -= count;
             header.skip += count;
+            self.workers.received(member, count, 0);
         } else {
+            let count = header.count;
             self.outstanding.remove(&id);
-            self.workers.received(member);
+            self.workers.received(member, count, 1);
         }
         self.results.push(result);
         true

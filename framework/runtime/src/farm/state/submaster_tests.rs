@@ -30,7 +30,7 @@ fn every_result_is_forwarded_once_despite_deaths() {
             assert!(step < 50_000, "seed {seed}: {submaster:?}");
             match below(12) {
                 0..3 if came < total => {
-                    submaster.set_ahead(below(3) as u32);
+                    submaster.set_limits(below(3) as u32, below(9) as u32);
                     submaster.take(chunk(came), 100 + came);
                     came += 1;
                 }
@@ -124,7 +124,7 @@ fn results_are_aggregated_while_all_members_are_busy() {
 fn idle_members_are_detected() {
     let chunk = |id| ChunkHeader { alone: false, ..chunk(id) };
     let mut submaster = SubmasterState::<(), ()>::new(4, vec![2, 3]);
-    submaster.set_ahead(1);
+    submaster.set_limits(1, u32::MAX);
     assert!(!submaster.somebody_is_idle(), "nobody has come");
     (0..4).for_each(|id| submaster.take(chunk(id), ()));
     submaster.joined(2);

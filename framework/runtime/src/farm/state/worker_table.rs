@@ -38,6 +38,12 @@ pub(crate) struct Change {
 pub(crate) struct WorkerTable {
     state: Vec<WorkerState>,
     held: Vec<u32>,
+    /// Number of tasks in the chunks that a rank holds, without those whose results have arrived.
+    tasks: Vec<u64>,
+    /// Number of tasks above which a worker gets no further chunk.
+    most_tasks: u32,
+    /// True for a worker that held more than `most_tasks` tasks when its tasks were last counted.
+    is_full: Vec<bool>,
     /// True for a rank with a chunk of tasks in which ranks may have died. The rank gets no other chunk until that chunk is completed.
     exclusive: Vec<bool>,
     /// Number of workers that a rank supplies with chunks: its members if it is a sub-master, otherwise 1, the rank itself.
@@ -54,6 +60,9 @@ impl WorkerTable {
         WorkerTable {
             state: vec![WorkerState::Expected; size],
             held: vec![0; size],
+            tasks: vec![0; size],
+            most_tasks: u32::MAX,
+            is_full: vec![false; size],
             exclusive: vec![false; size],
             span: vec![1; size],
             requesting: BTreeSet::new(),
@@ -85,7 +94,7 @@ impl WorkerTable {
     /// stock in addition, so that its members do not wait for their next chunks.
     fn level(&self, rank: usize) -> u32 {
         match self.span[rank] {
-            _ if self.exclusive[rank] => NEVER,
+            _ if self.exclusive[rank] || self.is_full[rank] => NEVER,
             1 => self.held[rank],
             span => self.held[rank].saturating_sub(span / 4) / span,
         }
@@ -95,6 +104,9 @@ impl WorkerTable {
     /// one. A sub-master has a stock only if its workers may hold further chunks. Otherwise chunks are long or few, and each that waits
     /// for a member could run on a worker of another group.
     pub(crate) fn room(&self, rank: usize, ahead: u32) -> u32 {
+        if self.is_full[rank] {
+            return 0;
+        }
         let span = self.span[rank];
         let stock = if span > 1 && ahead > 0 { span / 4 } else { 0 };
         span.saturating_mul(ahead.saturating_add(1)).saturating_add(stock).saturating_sub(self.held[rank])
@@ -147,12 +159,12 @@ impl WorkerTable {
         if !self.is_leader(rank) {
             self.remove(rank);
             self.exclusive[rank] = true;
-            self.count(rank, self.held[rank]);
+            self.count(rank, self.held[rank], self.tasks[rank]);
         }
     }
 
     pub(super) fn forget(&mut self, rank: usize) {
-        self.count(rank, 0);
+        self.count(rank, 0, 0);
     }
 
     pub(crate) fn parked(&self) -> usize {
@@ -184,7 +196,8 @@ impl WorkerTable {
             // A rank that has not joined yet or works for a sub-master keeps the chunks that were sent to it earlier.
             WorkerState::Expected | WorkerState::Delegated => {}
             WorkerState::TimedOut | WorkerState::Suspected | WorkerState::Dead | WorkerState::Left => {
-                (self.held[rank], self.exclusive[rank]) = (0, false);
+                (self.held[rank], self.tasks[rank]) = (0, 0);
+                (self.exclusive[rank], self.is_full[rank]) = (false, false);
             }
         }
     }
@@ -212,18 +225,26 @@ impl WorkerTable {
         change
     }
 
-    pub(super) fn dispatched(&mut self, rank: usize) {
-        self.count(rank, self.held[rank] + 1);
+    /// Sets the number of tasks above which a worker gets no further chunk. It holds for a worker from the next time that its tasks are counted.
+    pub(super) fn set_most_tasks(&mut self, most_tasks: u32) {
+        self.most_tasks = most_tasks;
     }
 
-    pub(super) fn received(&mut self, rank: usize) {
-        self.count(rank, self.held[rank].saturating_sub(1));
+    pub(super) fn dispatched(&mut self, rank: usize, tasks: u32) {
+        self.count(rank, self.held[rank] + 1, self.tasks[rank] + u64::from(tasks));
     }
 
-    fn count(&mut self, rank: usize, held: u32) {
+    /// Counts the results of `tasks` tasks, which complete `chunks` chunks: 0 or 1.
+    pub(super) fn received(&mut self, rank: usize, tasks: u32, chunks: u32) {
+        let left = self.tasks[rank].saturating_sub(tasks.into());
+        self.count(rank, self.held[rank].saturating_sub(chunks), left);
+    }
+
+    fn count(&mut self, rank: usize, held: u32, tasks: u64) {
         self.remove(rank);
-        self.held[rank] = held;
+        (self.held[rank], self.tasks[rank]) = (held, tasks);
         self.exclusive[rank] &= held > 0;
+        self.is_full[rank] = held > 0 && tasks > self.most_tasks.into() && !self.is_leader(rank);
         if self.state[rank] == WorkerState::Active {
             self.insert(rank);
         }
@@ -247,21 +268,47 @@ mod tests {
     use super::*;
 
     #[test]
+    fn worker_with_tasks_for_long_gets_no_further_chunk() {
+        let mut workers = WorkerTable::new(3);
+        (0..3).for_each(|r| workers.set(r, WorkerState::Active));
+        workers.set_most_tasks(20);
+        workers.dispatched(1, 20);
+        workers.dispatched(2, 45);
+        let requesting = |workers: &WorkerTable| workers.requesting(1).collect::<Vec<_>>();
+        assert_eq!((requesting(&workers), workers.room(2, 1)), (vec![1], 0));
+        // Results of a part of the chunk.
+        workers.received(2, 30, 0);
+        assert_eq!((requesting(&workers), workers.room(2, 1)), (vec![1, 2], 1));
+        workers.dispatched(2, 15);
+        assert_eq!(requesting(&workers), [1]);
+        workers.received(2, 15, 1);
+        workers.received(2, 15, 1);
+        assert_eq!((requesting(&workers), workers.held(2)), (vec![2, 1], 0));
+        // A single task that takes long.
+        workers.set_most_tasks(0);
+        workers.dispatched(2, 1);
+        assert_eq!((requesting(&workers), workers.working()), (vec![1], 3));
+        workers.set(2, WorkerState::Suspected);
+        workers.set(2, WorkerState::Active);
+        assert_eq!(requesting(&workers), [2, 1]);
+    }
+
+    #[test]
     fn worker_with_the_fewest_chunks_is_served_first() {
         let mut workers = WorkerTable::new(4);
         assert_eq!(workers.next_requesting(9), None, "nobody has joined");
         (0..4).for_each(|r| workers.set(r, WorkerState::Active));
         let mut served = Vec::new();
         while let Some(rank) = workers.next_requesting(1) {
-            workers.dispatched(rank);
+            workers.dispatched(rank, 1);
             served.push(rank);
         }
         assert_eq!(served, [1, 2, 3, 1, 2, 3]);
-        workers.received(2);
+        workers.received(2, 1, 1);
         assert_eq!(workers.next_requesting(1), Some(2));
         workers.set(2, WorkerState::Dead);
         assert_eq!((workers.next_requesting(1), workers.held(2), workers.working()), (None, 0, 3));
-        workers.received(3);
+        workers.received(3, 1, 1);
         assert_eq!((workers.next_requesting(1), workers.held(3)), (Some(3), 1));
     }
 
@@ -271,7 +318,7 @@ mod tests {
         workers.set(1, WorkerState::Active);
         workers.set_capacity(1, 8);
         assert_eq!((workers.room(1, 0), workers.room(1, 1)), (8, 18));
-        (0..8).for_each(|_| workers.dispatched(1));
+        (0..8).for_each(|_| workers.dispatched(1, 1));
         assert_eq!((workers.next_requesting(0), workers.next_requesting(1)), (None, Some(1)));
     }
 
@@ -280,7 +327,7 @@ mod tests {
         let mut workers = WorkerTable::new(5);
         let seconds = |rank: usize| [None, Some(0.2), Some(0.1), None, Some(0.9)][rank];
         (0..5).for_each(|r| workers.set(r, WorkerState::Active));
-        workers.dispatched(4);
+        workers.dispatched(4, 1);
         let change = workers.adjust_active(3, seconds);
         assert_eq!(change, Change { parked: vec![3, 4], woken: vec![] });
         change.parked.into_iter().for_each(|r| workers.set(r, WorkerState::Parked));
@@ -290,7 +337,7 @@ mod tests {
             (Change::default(), vec![3])
         );
         assert_eq!(workers.adjust_active(0, seconds).parked, [1, 2], "rank 0 goes on");
-        workers.received(4);
+        workers.received(4, 1, 1);
         workers.set(4, WorkerState::Active);
         assert_eq!(
             (workers.held(4), workers.parked(), workers.adjust_active(9, seconds).woken),
