@@ -5,6 +5,8 @@
 //! the messages that it sends for each task. Simulated time includes messages, but not the computing time of rank 0's decisions; the real time of the
 //! simulation includes all ranks' code.
 
+mod planner;
+
 use std::{
     fmt, fs,
     path::Path,
@@ -24,7 +26,8 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "scale",
-    about: "efficiency and the time of rank 0 on 64, 256, 1,000 and 4,000 simulated ranks, for every skeleton",
+    about: "efficiency and the time of rank 0 on 64, 256, 1,000 and 4,000 simulated ranks, for every skeleton; farms with up to \
+            100,000 workers in the planner's simulator",
     needs: "SimGrid and 20 GB of memory; the simulated programs (ci/bench.sh builds them)",
     run,
 };
@@ -145,7 +148,10 @@ fn run(report: &mut Report, smoke: bool) -> RunResult {
             }
         }
     }
-    report.table("ranks", &table)
+    if !cases.is_empty() {
+        report.table("ranks", &table)?;
+    }
+    if report.selects("planner") { planner::run(report, smoke) } else { Ok(()) }
 }
 
 impl Case {

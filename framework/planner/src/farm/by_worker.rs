@@ -31,6 +31,15 @@ impl<T> ByWorker<T> {
         self.place(worker).ok().map(|place| &self.entries[place].1)
     }
 
+    pub(super) fn get_mut(&mut self, worker: usize) -> Option<&mut T> {
+        self.place(worker).ok().map(|place| &mut self.entries[place].1)
+    }
+
+    /// Returns the workers and their values, in ascending order of the workers' numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.entries.iter().map(|(worker, value)| (*worker, value))
+    }
+
     pub(super) fn remove(&mut self, worker: usize) {
         if let Ok(place) = self.place(worker) {
             self.entries.remove(place);

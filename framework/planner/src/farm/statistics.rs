@@ -78,6 +78,10 @@ impl TaskStatistics {
         }
     }
 
+    pub(super) fn has_expected_speeds(&self) -> bool {
+        self.speeds.iter().next().is_some()
+    }
+
     pub(super) fn expected_speed(&self, worker: usize) -> f64 {
         self.speeds.get(worker).copied().unwrap_or(1.0)
     }

@@ -2,23 +2,13 @@
 
 use super::super::by_worker::ByWorker;
 use super::super::policy::View;
+use super::outstanding::Outstanding;
 use super::sample::{Distribution, Sample};
 
 /// Standard deviation of task times, as a fraction of their mean, that is assumed while few chunks of tasks have
 /// completed. The assumption has the weight of [`PRIOR_WEIGHT`] measured chunks.
 const PRIOR_SPREAD: f64 = 0.5;
 const PRIOR_WEIGHT: f64 = 4.0;
-
-/// Outstanding chunk (group of tasks): it was dispatched, and its results have not arrived.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Out {
-    pub(super) worker: usize,
-    pub(super) tasks: u64,
-    pub(super) dispatched_at: f64,
-    /// Earliest known time at which the worker can begin the chunk: the chunk has arrived, and the worker has
-    /// completed its previous chunk.
-    pub(super) arrives: f64,
-}
 
 /// Number of a worker, and the time at which it has finished all its chunks of tasks (s from now).
 type Free = (usize, f64);
@@ -27,15 +17,18 @@ type Free = (usize, f64);
 #[derive(Debug)]
 pub(super) struct Estimate<'a> {
     view: &'a View<'a>,
-    out: &'a [Out],
+    out: &'a Outstanding,
+    /// Number of tasks of all outstanding chunks.
+    out_tasks: u64,
     distribution: Distribution,
     slowness: ByWorker<f64>,
 }
 
 impl<'a> Estimate<'a> {
-    pub(super) fn new(view: &'a View<'a>, out: &'a [Out]) -> Self {
+    pub(super) fn new(view: &'a View<'a>, out: &'a Outstanding) -> Self {
         let distribution = distribution(view);
-        Estimate { slowness: slowness(view, &distribution), distribution, view, out }
+        let out_tasks = out.iter().fold(0_u64, |tasks, (_, out)| tasks.saturating_add(out.tasks));
+        Estimate { slowness: slowness(view, &distribution), distribution, view, out, out_tasks }
     }
 
     pub(super) fn distribution(&self) -> &Distribution {
@@ -48,7 +41,7 @@ impl<'a> Estimate<'a> {
     }
 
     pub(super) fn out(&self) -> u64 {
-        self.out.iter().fold(0, |tasks, out| tasks.saturating_add(out.tasks))
+        self.out_tasks
     }
 
     /// Returns the times at which workers request chunks of tasks, and the time at which each worker has finished all
@@ -62,7 +55,7 @@ impl<'a> Estimate<'a> {
         for &worker in self.view.workers {
             let slow = self.slowness(worker);
             let (mut at, mut chunks) = (f64::NEG_INFINITY, 0);
-            for out in self.out.iter().filter(|out| out.worker == worker) {
+            for out in self.out.of(worker) {
                 let end = place.saturating_add(out.tasks);
                 let computing = slow * (sample.until(end) - sample.until(place));
                 place = end;
@@ -134,6 +127,7 @@ fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::outstanding::Out;
     use super::*;
     use crate::farm::{ChunkDone, Knowledge, TaskStatistics};
 
@@ -177,7 +171,8 @@ mod tests {
         let of = |seconds: [f64; 3]| {
             let mut found = [0.0; 3];
             with_view(5.0, &done(seconds), |view| {
-                let estimate = Estimate::new(view, &[]);
+                let none = Outstanding::default();
+                let estimate = Estimate::new(view, &none);
                 found = [0, 1, 2].map(|worker| estimate.slowness(worker));
             });
             found
@@ -196,7 +191,8 @@ mod tests {
         let knowledge = Knowledge::default();
         let (statistics, knowledge) = (&statistics, &knowledge);
         let view = View { iteration: 2, total: 100, left: 40, workers: &[0, 1, 2], statistics, knowledge };
-        let slowness = [0, 1, 2].map(|worker| Estimate::new(&view, &[]).slowness(worker));
+        let none = Outstanding::default();
+        let slowness = [0, 1, 2].map(|worker| Estimate::new(&view, &none).slowness(worker));
         let expected = [0.6, 1.0, 1.2];
         assert!(slowness.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{slowness:?}");
         assert_eq!([view.expected_speed(0), view.expected_speed(1)], [1.5, 0.75]);
@@ -205,8 +201,10 @@ mod tests {
     #[test]
     fn request_times_follow_from_outstanding_chunks() {
         let sample = Sample::draw(&Distribution { mean: 0.2, deviation: 0.0, block: 1.0 }, 65, 0);
-        let out = |worker, tasks, arrives| Out { worker, tasks, dispatched_at: 0.0, arrives };
-        let out = [out(1, 10, 4.0), out(2, 10, 1.0), out(1, 5, 4.5)];
+        let mut out = Outstanding::default();
+        for (worker, tasks, arrives) in [(1, 10, 4.0), (2, 10, 1.0), (1, 5, 4.5)] {
+            out.push(worker, Out { tasks, dispatched_at: 0.0, arrives });
+        }
         let done = [ChunkDone::timed(0, 1000, 200.0), ChunkDone::timed(1, 1000, 200.0)];
         with_view(5.0, &done, |view| {
             let estimate = Estimate::new(view, &out);

@@ -13,6 +13,7 @@
 
 mod choice;
 mod estimate;
+mod outstanding;
 mod sample;
 mod trial;
 
@@ -22,7 +23,8 @@ use super::chunking::{Chunking, Published};
 use super::knowledge::ChunkDone;
 use super::policy::{AT_FIRST, Policy, View, policy};
 use crate::range;
-use estimate::{Estimate, Out};
+use estimate::Estimate;
+use outstanding::{Out, Outstanding};
 use sample::Sample;
 use trial::Trial;
 
@@ -82,7 +84,7 @@ pub(super) struct Auto {
     /// probes; afterwards the selected policy determines the chunks.
     informed: bool,
     choice: Option<Choice>,
-    out: Vec<Out>,
+    out: Outstanding,
     /// Time (s, by the caller's clock) from which on the master's network port is free to send.
     port: f64,
     /// Value of the field `port` before the latest chunk was dispatched. It is restored if the caller returns this
@@ -102,7 +104,7 @@ impl Default for Auto {
             active_policy: Chunking::Policy(Published::Dpf),
             informed: false,
             choice: None,
-            out: Vec::new(),
+            out: Outstanding::default(),
             port: 0.0,
             port_before: None,
             choose_at_probes: 0,
@@ -147,7 +149,7 @@ fn measured_probes(view: &View<'_>) -> u64 {
 
 impl Auto {
     pub(super) fn begin(&mut self, view: &View<'_>) {
-        if self.out.is_empty() {
+        if self.out.iter().next().is_none() {
             self.port = view.knowledge.now;
         }
         let (view, probes) = (&experienced(view), measured_probes(view));
@@ -192,7 +194,7 @@ impl Auto {
             self.port = self.port.max(now) + view.knowledge.send_time(size);
             self.port + view.knowledge.latency
         };
-        self.out.push(Out { worker, tasks: size, dispatched_at: now, arrives });
+        self.out.push(worker, Out { tasks: size, dispatched_at: now, arrives });
         size
     }
 
@@ -201,20 +203,19 @@ impl Auto {
     /// worker that has left.
     pub(super) fn return_tasks(&mut self, tasks: u64) {
         let Some(port_before) = self.port_before.take() else { return };
-        let Some(newest) = self.out.last_mut() else { return };
+        let Some(newest) = self.out.newest_mut() else { return };
         newest.tasks = newest.tasks.saturating_sub(tasks);
         if newest.tasks == 0 {
-            self.out.pop();
+            self.out.pop_newest();
             self.port = port_before;
         }
     }
 
     pub(super) fn done(&mut self, done: &ChunkDone) {
         self.port_before = None;
-        let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
-        let out = self.out.remove(place);
+        let Some(out) = self.out.pop_oldest(done.worker) else { return };
         let back = out.dispatched_at + range::amount_or_nearest(done.elapsed);
-        if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
+        if let Some(next) = self.out.oldest_mut(done.worker) {
             next.arrives = next.arrives.max(back);
         }
     }
@@ -222,14 +223,14 @@ impl Auto {
     /// Records the results of a part of a worker's oldest chunk; the worker continues with the rest of the chunk.
     pub(super) fn done_in_part(&mut self, done: &ChunkDone) {
         self.port_before = None;
-        let Some(out) = self.out.iter_mut().find(|out| out.worker == done.worker) else { return };
+        let Some(out) = self.out.oldest_mut(done.worker) else { return };
         out.tasks = out.tasks.saturating_sub(done.tasks);
         out.arrives = out.arrives.max(out.dispatched_at + range::amount_or_nearest(done.elapsed));
     }
 
     pub(super) fn leave(&mut self, worker: usize) {
         self.port_before = None;
-        self.out.retain(|out| out.worker != worker);
+        self.out.remove(worker);
     }
 
     pub(super) fn take_choice(&mut self) -> Option<Choice> {

@@ -20,13 +20,13 @@ fn outstanding_chunks_are_tracked() {
         statistics: &statistics,
         knowledge: &knowledge,
     };
-    let held = |auto: &Auto| auto.out.iter().map(|out| (out.worker, out.tasks)).collect::<Vec<_>>();
+    let held = |auto: &Auto| auto.out.iter().map(|(worker, out)| (worker, out.tasks)).collect::<Vec<_>>();
     let mut auto = Auto::default();
     auto.begin(&view);
     // The workers have the even share of 40 tasks each, and a first chunk has a quarter of it. Each message occupies
     // the master's port for a second.
     assert_eq!([auto.next(0, 50, &view), auto.next(1, 50, &view), auto.next(2, 7, &view)], [10, 10, 7]);
-    assert_eq!(auto.out.iter().map(|out| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
+    assert_eq!(auto.out.iter().map(|(_, out)| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
     // The caller returns two tasks of the chunk of worker 2, and the whole second chunk of worker 0, as if the source
     // had no more tasks.
     auto.return_tasks(2);
@@ -104,10 +104,10 @@ fn partial_chunk_results_keep_the_rest_outstanding() {
     auto.begin(&view);
     assert_eq!((auto.next(0, 160, &view), auto.next(1, 160, &view)), (10, 10));
     auto.done_in_part(&ChunkDone { elapsed: 5.0, ..ChunkDone::timed(0, 4, 2.0) });
-    let held: Vec<_> = auto.out.iter().map(|out| (out.worker, out.tasks, out.arrives)).collect();
+    let held: Vec<_> = auto.out.iter().map(|(worker, out)| (worker, out.tasks, out.arrives)).collect();
     assert_eq!(held, [(0, 6, 5.0), (1, 10, 2.0)]);
     auto.done(&ChunkDone::timed(0, 6, 3.0));
-    assert_eq!(auto.out.len(), 1);
+    assert_eq!(auto.out.iter().count(), 1);
 }
 
 /// Returns the chunk policy selected for an iteration of 4,000 tasks on four workers, after an iteration in which

@@ -26,6 +26,9 @@ impl View<'_> {
     }
 
     pub(in crate::farm) fn expected_speed(&self, worker: usize) -> f64 {
+        if !self.statistics.has_expected_speeds() {
+            return 1.0;
+        }
         let all: f64 = self.workers.iter().map(|&worker| self.statistics.expected_speed(worker)).sum();
         self.n() as f64 * self.statistics.expected_speed(worker) / all
     }

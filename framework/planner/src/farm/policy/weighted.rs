@@ -11,30 +11,67 @@ pub(super) struct AwfB {
     even: u64,
     /// Number of tasks of the current batch that have not been sent to a worker.
     batch: u64,
+    sums: Option<Sums>,
 }
 
-/// Returns the speed of a worker, relative to the mean speed of all workers. The time per task of a worker without measurements follows from its
-/// expected speed and the times of the other workers.
-fn weight(worker: usize, view: &View<'_>) -> f64 {
-    let measured = |worker: usize| {
-        let (time, tasks) = view.statistics.times(worker)?.weighted;
-        (time > 0.0 && tasks > 0.0).then_some(time / tasks)
-    };
-    let expected = |worker: usize| view.statistics.expected_speed(worker);
-    let (mut known, mut work) = (0, 0.0);
-    for (worker, pace) in view.workers.iter().filter_map(|&worker| Some((worker, measured(worker)?))) {
-        known += 1;
-        work += pace * expected(worker);
+/// Sums over all workers, from which the weights of the workers follow.
+#[derive(Clone, Copy, Debug)]
+struct Sums {
+    /// Number of reported chunks and of workers when the sums were computed.
+    of: (u64, u64),
+    /// Mean time per task of the measured workers, multiplied by their expected speeds.
+    work: f64,
+    /// Sum of the workers' speeds in tasks per second.
+    speeds: f64,
+}
+
+/// Returns the mean time per task of a worker, if it was measured.
+fn measured(worker: usize, view: &View<'_>) -> Option<f64> {
+    let (time, tasks) = view.statistics.times(worker)?.weighted;
+    (time > 0.0 && tasks > 0.0).then_some(time / tasks)
+}
+
+impl Sums {
+    fn new(view: &View<'_>) -> Self {
+        let (mut known, mut work) = (0, 0.0);
+        for &worker in view.workers {
+            if let Some(pace) = measured(worker, view) {
+                known += 1;
+                work += pace * view.statistics.expected_speed(worker);
+            }
+        }
+        let work = if known == 0 { 1.0 } else { work / f64::from(known) };
+        let mut sums = Sums { of: Sums::key(view), work, speeds: 0.0 };
+        sums.speeds = view.workers.iter().map(|&worker| 1.0 / sums.pace(worker, view)).sum();
+        sums
     }
-    let work = if known == 0 { 1.0 } else { work / f64::from(known) };
-    let pace = |worker: usize| measured(worker).unwrap_or_else(|| work / expected(worker));
-    let speeds: f64 = view.workers.iter().map(|&worker| 1.0 / pace(worker)).sum();
-    view.n() as f64 / (pace(worker) * speeds)
+
+    fn key(view: &View<'_>) -> (u64, u64) {
+        (view.statistics.chunks(), view.n())
+    }
+
+    /// Returns the time per task of a worker. Without measurements it follows from the expected speed of the worker and the times of the others.
+    fn pace(&self, worker: usize, view: &View<'_>) -> f64 {
+        measured(worker, view).unwrap_or_else(|| self.work / view.statistics.expected_speed(worker))
+    }
+}
+
+impl AwfB {
+    /// Returns the speed of a worker, relative to the mean speed of all workers. The sums over all workers are computed again when a chunk was
+    /// reported or the number of workers has changed.
+    fn weight(&mut self, worker: usize, view: &View<'_>) -> f64 {
+        let sums = match self.sums {
+            Some(sums) if sums.of == Sums::key(view) => sums,
+            _ => *self.sums.insert(Sums::new(view)),
+        };
+        view.n() as f64 / (sums.pace(worker, view) * sums.speeds)
+    }
 }
 
 impl Policy for AwfB {
     fn begin(&mut self, _view: &View<'_>) {
         self.batch = 0;
+        self.sums = None;
     }
 
     fn next(&mut self, worker: usize, most: u64, view: &View<'_>) -> u64 {
@@ -42,7 +79,7 @@ impl Policy for AwfB {
             self.even = view.left.div_ceil(2 * view.n());
             self.batch = view.left.min(self.even.saturating_mul(view.n()));
         }
-        let size = (weight(worker, view) * self.even as f64 + 0.5).floor();
+        let size = (self.weight(worker, view) * self.even as f64 + 0.5).floor();
         let size = (size as u64).clamp(1, self.batch).min(most);
         self.batch -= size;
         size
