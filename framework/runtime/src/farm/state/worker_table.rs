@@ -116,6 +116,9 @@ impl WorkerTable {
         let state = self.state[rank];
         self.remove(rank);
         self.span[rank] = span.max(1);
+        // The members of a sub-master get chunks even if the sub-master still runs a long one.
+        let is_leader = self.is_leader(rank);
+        self.is_full[rank] &= !is_leader;
         if state == WorkerState::Active {
             self.insert(rank);
         }
@@ -284,6 +287,12 @@ mod tests {
         workers.received(2, 15, 1);
         workers.received(2, 15, 1);
         assert_eq!((requesting(&workers), workers.held(2)), (vec![2, 1], 0));
+        // A worker that becomes a sub-master.
+        workers.dispatched(2, 45);
+        workers.set_capacity(2, 2);
+        assert!(requesting(&workers).contains(&2) && workers.room(2, 1) > 0);
+        workers.received(2, 45, 1);
+        workers.set_capacity(2, 1);
         // A single task that takes long.
         workers.set_most_tasks(0);
         workers.dispatched(2, 1);
