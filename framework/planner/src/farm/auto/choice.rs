@@ -32,8 +32,8 @@ pub struct Choice {
     pub message: f64,
     /// Simulated seconds until all tasks are done with the selected policy.
     pub predicted: f64,
-    /// Simulated seconds until all tasks are done with the previous policy, if that policy could be simulated.
-    pub predicted_before: Option<f64>,
+    /// Simulated seconds until all tasks are done with the previous policy.
+    pub predicted_before: f64,
     /// Number of chunk policies that were compared: those whose simulation needed no more chunks than it may take.
     pub compared: usize,
 }
@@ -44,13 +44,12 @@ impl fmt::Display for Choice {
         write!(
             f,
             "{policy} for {left} tasks on {workers} workers: a task takes {mean:.3e} s ± {:.0}, about {block:.0} \
-             neighbours alike, a message {message:.2e} s; {predicted:.3e} s predicted, the best of {}",
+             neighbours alike, a message {message:.2e} s; {predicted:.3e} s predicted, the best of {} ({:.3e} s with \
+             {})",
             Percent(deviation / mean),
-            self.compared
-        )?;
-        match self.predicted_before {
-            Some(before) => write!(f, " ({before:.3e} s with {})", self.before),
-            None => Ok(()),
-        }
+            self.compared,
+            self.predicted_before,
+            self.before
+        )
     }
 }

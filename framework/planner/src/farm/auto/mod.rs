@@ -290,7 +290,7 @@ impl Auto {
             block: distribution.block,
             message: view.knowledge.send_time(1),
             predicted: mean(seconds),
-            predicted_before: Some(mean(before)),
+            predicted_before: mean(before),
             compared,
         });
         self.active_policy = trial.chunking;

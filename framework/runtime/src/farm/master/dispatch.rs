@@ -128,7 +128,7 @@ impl MasterRank {
             block: choice.block,
             message_s: choice.message,
             predicted_s: choice.predicted,
-            before_s: choice.predicted_before,
+            before_s: Some(choice.predicted_before),
             compared: choice.compared,
         });
     }
