@@ -34,7 +34,7 @@ impl MasterRank {
             }
             let left = self.state.unassigned(source.to_share());
             let ahead = self.state.ahead(left);
-            if self.state.workers().next_requesting(if has_progressed { 0 } else { ahead }).is_none() {
+            if self.state.workers().next_requesting(if has_progressed { 0.0 } else { ahead }).is_none() {
                 return Ok(has_progressed);
             }
             self.state.update_knowledge(left, self.clock.now());

@@ -43,7 +43,7 @@ impl MasterRank {
             return Ok(());
         }
         let message = if self.state.groups.is_leader(worker) {
-            let (ahead, most_tasks) = (self.state.ahead(Some(0)), self.state.most_tasks());
+            let (ahead, most_tasks) = (self.state.ahead(Some(0)).ceil() as u32, self.state.most_tasks());
             ToWorker::Chunks { ahead, most_tasks, chunks: vec![(header, payload)] }
         } else {
             ToWorker::Chunk(header, payload)

@@ -6,6 +6,7 @@ use super::super::failure_detector::Loss;
 use super::super::messages::{Lost, ToWorker};
 use super::super::state::LastActivity;
 use super::super::task_source::Source;
+use super::super::traffic::ahead_of_members;
 use super::MasterRank;
 use super::dispatch::Packed;
 use crate::comm::message::Encode;
@@ -43,7 +44,7 @@ impl MasterRank {
         &mut self,
         source: &mut dyn Source,
         leader: usize,
-        (ahead, most): (u32, u64),
+        (ahead, most): (f64, u64),
         out: &mut Outgoing<'_>,
     ) -> Result<bool> {
         let begin = self.clock.now();
@@ -67,7 +68,8 @@ impl MasterRank {
             return Ok(false);
         }
         let frame =
-            ToWorker::Chunks { ahead, most_tasks: self.state.most_tasks(), chunks }.encode(out.run())?;
+            ToWorker::Chunks { ahead: ahead_of_members(ahead), most_tasks: self.state.most_tasks(), chunks }
+                .encode(out.run())?;
         out.send(leader, self.incumbent.add(leader, frame)?)?;
         let took = self.clock.now().saturating_sub(begin);
         self.state.traffic.sent(took);

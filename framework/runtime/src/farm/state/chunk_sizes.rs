@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use armature_planner::farm::{Choice, ChunkDone, Chunker, Chunking, Knowledge, Supply as Remaining};
 
-use super::super::traffic::TrafficStats;
+use super::super::traffic::{TrafficStats, ahead_of_members};
 
 /// Chunk whose size is chosen, but whose tasks the source has not returned yet. The size is kept, because the policy must be asked only once for each
 /// chunk.
@@ -21,6 +21,8 @@ pub(crate) struct ChunkSizes {
     knowledge: Knowledge,
     chunking: Chunking,
     reserved: Option<Reserved>,
+    /// Number of chunks that a rank may hold for each of its workers in addition to the running ones.
+    ahead: f64,
 }
 
 impl ChunkSizes {
@@ -30,6 +32,7 @@ impl ChunkSizes {
             knowledge: Knowledge { master: computes.then_some(0), ..Knowledge::default() },
             chunking,
             reserved: None,
+            ahead: 0.0,
         }
     }
 
@@ -50,20 +53,19 @@ impl ChunkSizes {
         self.chunker.workers().len()
     }
 
-    /// Returns the number of chunks that a worker may hold in addition to the running one, according to the measurements of the chunk
-    /// size policy.
-    pub(super) fn ahead(&self) -> u32 {
-        self.knowledge.ahead
+    pub(super) fn ahead(&self) -> f64 {
+        self.ahead
     }
 
     /// Passes measurements to the chunk size policy. `sub_masters` is the number of sub-masters, which send chunks at the same time.
-    pub(super) fn update(&mut self, traffic: &TrafficStats, sub_masters: usize, ahead: u32, now: Duration) {
+    pub(super) fn update(&mut self, traffic: &TrafficStats, sub_masters: usize, ahead: f64, now: Duration) {
         self.knowledge.now = now.as_secs_f64();
         self.knowledge.messages = traffic.messages(sub_masters);
         self.knowledge.latency = traffic.latency();
         self.knowledge.task_bytes = traffic.task_bytes();
         self.knowledge.result_bytes = traffic.result_bytes();
-        self.knowledge.ahead = ahead;
+        self.ahead = ahead;
+        self.knowledge.ahead = if sub_masters > 0 { ahead_of_members(ahead) } else { ahead.ceil() as u32 };
     }
 
     pub(super) fn set_remaining(&mut self, left: u64) {

@@ -160,8 +160,8 @@ impl MasterState {
         chunk.min(self.window.bytes_left(self.in_flight()))
     }
 
-    pub(crate) fn ahead(&self, left: Option<u64>) -> u32 {
-        self.request_ahead.unwrap_or_else(|| self.traffic.ahead(left, self.sharers()))
+    pub(crate) fn ahead(&self, left: Option<u64>) -> f64 {
+        self.request_ahead.map_or_else(|| self.traffic.ahead(left, self.sharers()), f64::from)
     }
 
     /// Returns the number of tasks above which a worker gets no further chunk.
@@ -202,7 +202,7 @@ impl MasterState {
         let room = self.window.room(self.in_flight());
         // Until the sizes of tasks and results are known, each worker holds at most one task, so that the limit of bytes between the source and the
         // sink is not exceeded.
-        let holds_some = !self.window.is_sure() && self.workers().room(worker, 0) == 0;
+        let holds_some = !self.window.is_sure() && self.workers().room(worker, 0.0) == 0;
         if room == 0 || holds_some {
             return None;
         }
@@ -220,7 +220,7 @@ impl MasterState {
     }
 
     fn still_waits(&self, worker: usize) -> bool {
-        let ahead = if worker == 0 { 0 } else { self.sizes.ahead() };
+        let ahead = if worker == 0 { 0.0 } else { self.sizes.ahead() };
         self.workers().state_of(worker) == WorkerState::Active && self.workers().room(worker, ahead) > 0
     }
 

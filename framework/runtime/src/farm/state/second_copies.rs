@@ -157,7 +157,7 @@ impl MasterState {
         if self.computes && is_idle && self.tasks.rank_0_may_copy() {
             idle.push(0);
         }
-        for rank in workers.requesting(0) {
+        for rank in workers.requesting(0.0) {
             let free = workers.span(rank).saturating_sub(workers.held(rank) as usize);
             idle.extend(std::iter::repeat_n(rank, free));
         }

@@ -57,7 +57,7 @@ impl<K: Clone, R> SubmasterState<K, R> {
     pub(crate) fn dispatch(&mut self) -> Option<(usize, ChunkHeader, K)> {
         // A chunk whose rank must hold no other chunk is sent to a member without chunks. All later chunks wait until there is such a member.
         let alone = self.stock.front()?.0.alone;
-        let member = self.workers.next_requesting(if alone { 0 } else { self.ahead })?;
+        let member = self.workers.next_requesting(if alone { 0.0 } else { self.ahead.into() })?;
         let (header, kept) = self.stock.pop_front()?;
         self.outstanding.insert(header.id, (member, header, kept.clone()));
         self.workers.dispatched(member, header.count);
@@ -68,7 +68,7 @@ impl<K: Clone, R> SubmasterState<K, R> {
     }
 
     pub(crate) fn somebody_is_idle(&self) -> bool {
-        self.workers.next_requesting(0).is_some()
+        self.workers.next_requesting(0.0).is_some()
     }
 
     /// Records results of the next `count` tasks of the chunk `id`. Returns false and drops the results if `member` no longer holds

@@ -101,7 +101,7 @@ struct World {
 
 impl World {
     fn serve(&mut self) {
-        let ahead = self.dice.below(3) as u32;
+        let ahead = self.dice.below(3) as f64;
         let mut workers: Vec<usize> = self.master.workers().requesting(ahead).collect();
         workers.push(0);
         for worker in workers {
@@ -334,9 +334,9 @@ fn rank_drains_its_chunks_before_retrying_a_suspect() {
     let pending = master.take_requeued(2, 9).unwrap();
     assert_eq!((pending.first, typed::<u64>(pending.tasks).unwrap()), (7, vec![7]));
     let id = master.dispatch(2, (7, 1), attempts, (), Duration::ZERO);
-    assert_eq!(master.workers().requesting(u32::MAX).collect::<Vec<_>>(), [1], "rank 2 gets nothing else");
+    assert_eq!(master.workers().requesting(f64::MAX).collect::<Vec<_>>(), [1], "rank 2 gets nothing else");
     master.done(2, id, 1).unwrap();
-    assert_eq!(master.workers().next_requesting(0), Some(2));
+    assert_eq!(master.workers().next_requesting(0.0), Some(2));
     master.done(1, first, 4).unwrap();
     assert!(!master.must_drain(1));
     // The last rank may try a task of which one rank has died, but not a task of which two ranks have died.

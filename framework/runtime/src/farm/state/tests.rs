@@ -60,7 +60,7 @@ impl World {
     }
 
     fn serve(&mut self) {
-        let ahead = self.dice.below(3) as u32;
+        let ahead = self.dice.below(3) as f64;
         let own = (self.dice.below(3) == 0 && self.master.workers().state_of(0) == WorkerState::Active)
             .then_some(0);
         for worker in own.into_iter().chain(self.master.workers().requesting(ahead).collect::<Vec<_>>()) {
@@ -283,7 +283,7 @@ fn parked_ranks_finish_chunks_and_replace_dead_ranks() {
     let lost = master.dispatch(2, (4, 4), Default::default(), "lost", Duration::ZERO);
     master.set_target(1);
     let change = master.adjust_active(|rank| Some(rank as f64));
-    assert_eq!((change.parked, master.workers().requesting(9).collect::<Vec<_>>()), (vec![2, 3], vec![1]));
+    assert_eq!((change.parked, master.workers().requesting(9.0).collect::<Vec<_>>()), (vec![2, 3], vec![1]));
     assert_eq!(master.done(3, id, 4).map(|g| g.0.kept), Some("kept"), "its result counts");
     assert_eq!(master.lose(2, WorkerState::Dead)[0].kept, "lost", "what a parked rank had comes back");
     assert!(master.done(2, lost, 4).is_none());

@@ -90,26 +90,23 @@ impl WorkerTable {
         self.capacity
     }
 
-    /// Returns the number of chunks that a rank holds for each of its workers. For a sub-master a part of its chunks does not count: it may hold this
-    /// stock in addition, so that its members do not wait for their next chunks.
+    /// Returns the number of chunks that a rank holds for each of its workers.
     fn level(&self, rank: usize) -> u32 {
         match self.span[rank] {
             _ if self.exclusive[rank] || self.is_full[rank] => NEVER,
-            1 => self.held[rank],
-            span => self.held[rank].saturating_sub(span / 4) / span,
+            span => self.held[rank] / span,
         }
     }
 
-    /// Returns the number of chunks that a rank may receive if each of its workers may hold `ahead` chunks in addition to the running
-    /// one. A sub-master has a stock only if its workers may hold further chunks. Otherwise chunks are long or few, and each that waits
-    /// for a member could run on a worker of another group.
-    pub(crate) fn room(&self, rank: usize, ahead: u32) -> u32 {
+    /// Returns the number of chunks that a rank may receive if it may hold `ahead` chunks for each of its workers in addition to the running ones. A
+    /// fraction counts as a whole chunk for a worker; a sub-master holds that fraction of a chunk for each of its members.
+    pub(crate) fn room(&self, rank: usize, ahead: f64) -> u32 {
         if self.is_full[rank] {
             return 0;
         }
         let span = self.span[rank];
-        let stock = if span > 1 && ahead > 0 { span / 4 } else { 0 };
-        span.saturating_mul(ahead.saturating_add(1)).saturating_add(stock).saturating_sub(self.held[rank])
+        let ahead = (f64::from(span) * ahead).ceil() as u32;
+        span.saturating_add(ahead).saturating_sub(self.held[rank])
     }
 
     pub(crate) fn set_capacity(&mut self, rank: usize, span: u32) {
@@ -255,13 +252,14 @@ impl WorkerTable {
 
     /// Returns the ranks that may get a chunk, because they hold at most `ahead` chunks per worker; those with the fewest come first.
     /// Rank 0 is left out.
-    pub(crate) fn requesting(&self, ahead: u32) -> impl Iterator<Item = usize> {
+    pub(crate) fn requesting(&self, ahead: f64) -> impl Iterator<Item = usize> {
         let fewest = self.requesting.iter().filter(|&&(_, rank)| rank != 0);
-        let fewest = fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER);
+        let most = ahead.ceil() as u32;
+        let fewest = fewest.take_while(move |&&(level, _)| level <= most && level < NEVER);
         fewest.map(|&(_, rank)| rank).filter(move |&rank| self.room(rank, ahead) > 0)
     }
 
-    pub(crate) fn next_requesting(&self, ahead: u32) -> Option<usize> {
+    pub(crate) fn next_requesting(&self, ahead: f64) -> Option<usize> {
         self.requesting(ahead).next()
     }
 }
@@ -277,11 +275,11 @@ mod tests {
         workers.set_most_tasks(20);
         workers.dispatched(1, 20);
         workers.dispatched(2, 45);
-        let requesting = |workers: &WorkerTable| workers.requesting(1).collect::<Vec<_>>();
-        assert_eq!((requesting(&workers), workers.room(2, 1)), (vec![1], 0));
+        let requesting = |workers: &WorkerTable| workers.requesting(1.0).collect::<Vec<_>>();
+        assert_eq!((requesting(&workers), workers.room(2, 1.0)), (vec![1], 0));
         // Results of a part of the chunk.
         workers.received(2, 30, 0);
-        assert_eq!((requesting(&workers), workers.room(2, 1)), (vec![1, 2], 1));
+        assert_eq!((requesting(&workers), workers.room(2, 1.0)), (vec![1, 2], 1));
         workers.dispatched(2, 15);
         assert_eq!(requesting(&workers), [1]);
         workers.received(2, 15, 1);
@@ -290,7 +288,7 @@ mod tests {
         // A worker that becomes a sub-master.
         workers.dispatched(2, 45);
         workers.set_capacity(2, 2);
-        assert!(requesting(&workers).contains(&2) && workers.room(2, 1) > 0);
+        assert!(requesting(&workers).contains(&2) && workers.room(2, 1.0) > 0);
         workers.received(2, 45, 1);
         workers.set_capacity(2, 1);
         // A single task that takes long.
@@ -305,30 +303,34 @@ mod tests {
     #[test]
     fn worker_with_the_fewest_chunks_is_served_first() {
         let mut workers = WorkerTable::new(4);
-        assert_eq!(workers.next_requesting(9), None, "nobody has joined");
+        assert_eq!(workers.next_requesting(9.0), None, "nobody has joined");
         (0..4).for_each(|r| workers.set(r, WorkerState::Active));
         let mut served = Vec::new();
-        while let Some(rank) = workers.next_requesting(1) {
+        while let Some(rank) = workers.next_requesting(1.0) {
             workers.dispatched(rank, 1);
             served.push(rank);
         }
         assert_eq!(served, [1, 2, 3, 1, 2, 3]);
         workers.received(2, 1, 1);
-        assert_eq!(workers.next_requesting(1), Some(2));
+        assert_eq!(workers.next_requesting(1.0), Some(2));
         workers.set(2, WorkerState::Dead);
-        assert_eq!((workers.next_requesting(1), workers.held(2), workers.working()), (None, 0, 3));
+        assert_eq!((workers.next_requesting(1.0), workers.held(2), workers.working()), (None, 0, 3));
         workers.received(3, 1, 1);
-        assert_eq!((workers.next_requesting(1), workers.held(3)), (Some(3), 1));
+        assert_eq!((workers.next_requesting(1.0), workers.held(3)), (Some(3), 1));
     }
 
     #[test]
-    fn sub_master_has_a_stock_only_if_its_members_hold_further_chunks() {
-        let mut workers = WorkerTable::new(2);
-        workers.set(1, WorkerState::Active);
+    fn sub_master_holds_the_chunks_ahead_for_all_its_members() {
+        let mut workers = WorkerTable::new(3);
+        (1..3).for_each(|rank| workers.set(rank, WorkerState::Active));
         workers.set_capacity(1, 8);
-        assert_eq!((workers.room(1, 0), workers.room(1, 1)), (8, 18));
+        assert_eq!([0.0, 0.05, 0.5, 1.0].map(|ahead| workers.room(1, ahead)), [8, 9, 12, 16]);
+        assert_eq!([0.0, 0.05, 0.5, 1.0].map(|ahead| workers.room(2, ahead)), [1, 2, 2, 2]);
         (0..8).for_each(|_| workers.dispatched(1, 1));
-        assert_eq!((workers.next_requesting(0), workers.next_requesting(1)), (None, Some(1)));
+        workers.dispatched(2, 1);
+        assert_eq!((workers.next_requesting(0.0), workers.next_requesting(0.05)), (None, Some(1)));
+        workers.dispatched(1, 1);
+        assert_eq!(workers.requesting(0.05).collect::<Vec<_>>(), [2]);
     }
 
     #[test]
