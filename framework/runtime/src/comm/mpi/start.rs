@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
+use std::time::Duration;
 
 use ::mpi::environment::{Threading, Universe};
 use ::mpi::ffi;
@@ -12,7 +13,7 @@ use super::bindings::Communicator;
 use super::call::{check, transport};
 use super::embedding::{EmbeddedCommunicator, check_initialised, is_initialised};
 use super::start_reminder::StartReminder;
-use super::{LauncherFacts, launcher, memory, simgrid};
+use super::{LauncherFacts, launcher, memory, receive, simgrid};
 use crate::error::Result;
 
 /// Environment variable that sets whether a rank of Open MPI yields its core when it finds no message.
@@ -109,7 +110,7 @@ impl World {
     ) -> Result<Self> {
         let (rank, size) = place(communicator, &library)?;
         // SAFETY: MPI is initialised, and the communicator exists.
-        let (control, bulk) = unsafe { (duplicate(communicator)?, duplicate(communicator)?) };
+        let [control, bulk] = unsafe { duplicate(communicator)? };
         Ok(World { universe, control, bulk, rank, size, all, library })
     }
 }
@@ -151,18 +152,47 @@ fn initialise(
     Ok(universe)
 }
 
-/// Duplicates a communicator, so that other uses of MPI in the program do not interfere.
+/// First and longest sleep between two tests of whether a communicator has been duplicated. A duplication takes several messages, each of which may
+/// wait for a sleep.
+const FIRST_SLEEP: Duration = Duration::from_micros(10);
+const LONGEST_SLEEP: Duration = Duration::from_micros(500);
+
+/// Duplicates a communicator `N` times, so that other uses of MPI in the program do not interfere.
+///
+/// The calls do not block, because Open MPI spins in a blocking call: eight ranks on two cores would take twice as long to start.
 ///
 /// # Safety
 /// MPI is initialised and `world` is a communicator.
 // SAFETY: the caller's obligation is stated above; a handle does not show whether its communicator exists.
-unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
-    // SAFETY: the caller promises that MPI is initialised and that `world` is a communicator.
+unsafe fn duplicate<const N: usize>(world: ffi::MPI_Comm) -> Result<[ffi::MPI_Comm; N]> {
+    // SAFETY: the caller promises that MPI is initialised and that `world` is a communicator. MPI writes to `comms` until all requests are complete;
+    // after an error this memory is leaked.
     unsafe {
-        let mut comm = ffi::RSMPI_COMM_NULL;
-        check(ffi::MPI_Comm_dup(world, &mut comm), "MPI_Comm_dup")?;
-        check(ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN), "MPI_Comm_set_errhandler")?;
-        Ok(comm)
+        let mut comms = ManuallyDrop::new(Box::new([ffi::RSMPI_COMM_NULL; N]));
+        let mut requests = [ffi::RSMPI_REQUEST_NULL; N];
+        for (comm, request) in comms.iter_mut().zip(&mut requests) {
+            if simgrid::simulated() {
+                // The simulator has no other duplication.
+                check(ffi::MPI_Comm_dup(world, comm), "MPI_Comm_dup")?;
+            } else {
+                check(ffi::MPI_Comm_idup(world, comm, request), "MPI_Comm_idup")?;
+            }
+        }
+        let mut sleep = FIRST_SLEEP;
+        for request in &mut requests {
+            while *request != ffi::RSMPI_REQUEST_NULL {
+                let (mut done, mut status) = (0, receive::empty_status());
+                check(ffi::MPI_Test(request, &mut done, &mut status), "MPI_Test of MPI_Comm_idup")?;
+                if done == 0 {
+                    std::thread::sleep(sleep);
+                    sleep = (2 * sleep).min(LONGEST_SLEEP);
+                }
+            }
+        }
+        for &comm in comms.iter() {
+            check(ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN), "MPI_Comm_set_errhandler")?;
+        }
+        Ok(*ManuallyDrop::into_inner(comms))
     }
 }
 
@@ -172,7 +202,7 @@ unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
 pub(super) fn for_the_caller(ours: ffi::MPI_Comm) -> Result<Communicator> {
     // SAFETY: `ours` is a communicator of this crate, on which errors are returned.
     unsafe {
-        let theirs = duplicate(ours)?;
+        let [theirs] = duplicate(ours)?;
         check(ffi::MPI_Comm_set_errhandler(theirs, ffi::RSMPI_ERRORS_ARE_FATAL), "MPI_Comm_set_errhandler")?;
         Ok(Communicator::from_raw(theirs))
     }
