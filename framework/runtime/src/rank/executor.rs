@@ -24,8 +24,9 @@ use crate::user_code;
 /// Hysteresis between the two threads that may run user code: user code moves from the compute thread to the communicating thread when the mean
 /// time of a call is below `THREADED_ABOVE / GAP`. With `GAP` = 1, calls of varying length would move user code back and forth.
 const GAP: u32 = 5;
-/// Minimum number of calls of user code before it moves to another thread: the decayed mean of their times covers about the last eight calls.
-const JOBS_BEFORE_CHANGE: u32 = 16;
+/// Minimum number of calls of user code before it moves to another thread. One call is not enough, because the first one may have to fill caches. Each
+/// short call on the compute thread costs two wake-ups: with 16 calls, a loop of 1,000 steps of 1 µs would take 1.3 times as long.
+const JOBS_BEFORE_CHANGE: u32 = 4;
 /// Jobs of user code that take less than this time are queued two at a time on the compute thread, so that the thread does not wait for the next
 /// job. Longer jobs are not queued, because another rank might run them sooner.
 pub(crate) const SHORT: Duration = Duration::from_micros(500);
@@ -323,8 +324,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     }
 
     fn record_duration(&mut self, took: Duration) -> Result<()> {
-        // The last call has a weight of one eighth in the mean, so that one long item alone does not move user code to another thread.
-        self.mean = (self.mean * 7 + took) / 8;
+        // The mean begins anew after a change. Later calls have a weight of one eighth, so that one long item alone does not move user code to another
+        // thread.
+        self.mean = if self.jobs == 0 { took } else { (self.mean * 7 + took) / 8 };
         self.jobs = self.jobs.saturating_add(1);
         if self.choice != Driver::Auto || self.jobs < JOBS_BEFORE_CHANGE {
             return Ok(());

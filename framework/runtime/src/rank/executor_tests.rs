@@ -83,3 +83,52 @@ fn job_counts_as_work_from_start_to_end() {
         executor.finish().map(drop).expect("it ends");
     });
 }
+
+/// User code whose calls only report that they took the time of the job.
+struct Reports;
+
+impl UserCode for Reports {
+    type Job = Duration;
+    type Done = Duration;
+
+    fn run(&mut self, took: Duration) -> Result<Option<Duration>> {
+        Ok(Some(took))
+    }
+
+    fn answers(_: &Duration) -> bool {
+        true
+    }
+
+    fn may_block(&self, _: &Duration) -> bool {
+        false
+    }
+
+    fn took(took: &Duration) -> Option<Duration> {
+        Some(*took)
+    }
+}
+
+#[test]
+fn few_short_calls_move_to_the_communicating_thread_and_long_ones_back() {
+    std::thread::scope(|scope| {
+        let waker = Waker::for_this_thread();
+        let mut executor =
+            Executor::new(scope, 0, Driver::Auto, waker, Clock::wall(), Reports).expect("a thread");
+        let mut calls_until_change = |took: Duration| {
+            let before = executor.is_inline();
+            (1..1000).find(|_| {
+                executor.submit(took).expect("the user code is there");
+                while executor.fetch().expect("it is done").is_none() {
+                    std::thread::park_timeout(Duration::from_millis(10));
+                }
+                executor.is_inline() != before
+            })
+        };
+        let (short, long) = (Duration::ZERO, 2 * Reports::THREADED_ABOVE);
+        assert_eq!(calls_until_change(short), Some(JOBS_BEFORE_CHANGE), "to the communicating thread");
+        assert_eq!(calls_until_change(long), Some(JOBS_BEFORE_CHANGE), "to the compute thread");
+        let back = calls_until_change(short).expect("the mean falls");
+        assert!(back >= JOBS_BEFORE_CHANGE, "{back}");
+        executor.finish().map(drop).expect("it ends");
+    });
+}
