@@ -13,9 +13,9 @@ use armature_planner::{
 use crate::{Report, RunResult, Table, farm::tasks::TaskShape, table::digits};
 
 const WORKERS: [usize; 3] = [1_000, 10_000, 100_000];
-/// Tasks for each worker, their mean time in seconds, and their deviation relative to it.
+/// Tasks for each worker, their mean times in seconds, and their deviation relative to the mean.
 const TASKS: usize = 200;
-const MEAN: f64 = 0.01;
+const MEANS: [f64; 2] = [0.01, 0.1];
 const DEVIATION: f64 = 0.5;
 
 /// Runs the part.
@@ -23,10 +23,18 @@ const DEVIATION: f64 = 0.5;
 /// # Errors
 /// If the table cannot be written.
 pub(super) fn run(report: &mut Report, smoke: bool) -> RunResult {
-    let columns = ["workers", "time [s]", "efficiency", "chunks per worker", "real time of a chunk [µs]"];
+    let columns = [
+        "mean length [ms]",
+        "workers",
+        "time [s]",
+        "efficiency",
+        "chunks per worker",
+        "real time of a chunk [µs]",
+    ];
     let mut table = Table::new(&columns);
-    for workers in WORKERS.map(|workers| if smoke { workers / 100 } else { workers }) {
-        let shape = TaskShape { tasks: TASKS * workers, mean: MEAN, spread: DEVIATION, block: 1 };
+    for (mean, workers) in MEANS.into_iter().flat_map(|mean| WORKERS.map(|workers| (mean, workers))) {
+        let workers = if smoke { workers / 100 } else { workers };
+        let shape = TaskShape { tasks: TASKS * workers, mean, spread: DEVIATION, block: 1 };
         let tasks = Tasks::new(&shape.iterations(1)?.next().unwrap_or_default());
         let knowledge = Knowledge {
             messages: MessageCosts::new(1e-6, 8e-9),
@@ -42,6 +50,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> RunResult {
         let run = Dispatch::new(&mut chunker, &tasks, knowledge).iteration(&Farm::new(knowledge), &ranks);
         let real = start.elapsed().as_secs_f64();
         table.row([
+            (1e3 * mean).into(),
             workers.into(),
             run.time.into(),
             digits(run.efficiency(workers), 3),
