@@ -4,6 +4,7 @@ use super::super::messages::{ChunkHeader, ToWorker};
 use super::super::state::Sent;
 use super::super::task_runner::Command;
 use super::super::task_source::Source;
+use super::super::traffic::ahead_of_members;
 use super::MasterRank;
 use crate::comm::message::Encode;
 use crate::error::Result;
@@ -43,7 +44,7 @@ impl MasterRank {
             return Ok(());
         }
         let message = if self.state.groups.is_leader(worker) {
-            let (ahead, most_tasks) = (self.state.ahead(Some(0)).ceil() as u32, self.state.most_tasks());
+            let (ahead, most_tasks) = (ahead_of_members(self.state.ahead(Some(0))), self.state.most_tasks());
             ToWorker::Chunks { ahead, most_tasks, chunks: vec![(header, payload)] }
         } else {
             ToWorker::Chunk(header, payload)

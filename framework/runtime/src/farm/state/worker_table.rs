@@ -92,10 +92,7 @@ impl WorkerTable {
 
     /// Returns the number of chunks that a rank holds for each of its workers.
     fn level(&self, rank: usize) -> u32 {
-        match self.span[rank] {
-            _ if self.exclusive[rank] || self.is_full[rank] => NEVER,
-            span => self.held[rank] / span,
-        }
+        if self.exclusive[rank] || self.is_full[rank] { NEVER } else { self.held[rank] / self.span[rank] }
     }
 
     /// Returns the number of chunks that a rank may receive if it may hold `ahead` chunks for each of its workers in addition to the running ones. A
