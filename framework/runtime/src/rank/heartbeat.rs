@@ -203,7 +203,7 @@ impl Heartbeat {
         // error then comes at the limit that it states.
         self.next = now + pause;
         // The check whether any rank makes progress follows the checks of silence, because the last reported state of a silent rank is outdated.
-        if me == 0 { self.check_standstill(&mine, awaits_results, here) } else { Ok(()) }
+        if me == 0 { self.check_standstill(endpoint, &mine, awaits_results, here) } else { Ok(()) }
     }
 
     fn remind(&mut self, endpoint: &Endpoint, others: &[(usize, Watch)]) {
@@ -252,12 +252,20 @@ impl Heartbeat {
     /// while no rank computed, which is a fault of the framework.
     fn check_standstill(
         &mut self,
+        endpoint: &Endpoint,
         mine: &HeartbeatState,
         awaits_results: bool,
         here: Duration,
     ) -> Result<()> {
-        let is_quiet = !mine.is_computing()
-            && !self.heartbeat_states.iter().skip(1).flatten().any(HeartbeatState::is_computing);
+        // A rank that user code may keep from sending messages, and that has been silent for two heartbeats, has perhaps begun a long call since its
+        // last heartbeat.
+        let may_compute = |(rank, state): (usize, &Option<HeartbeatState>)| {
+            state.as_ref().is_some_and(|state| {
+                state.is_computing() || (state.is_interleaved && endpoint.silence(rank) > 2 * self.every)
+            })
+        };
+        let is_quiet =
+            !mine.is_computing() && !self.heartbeat_states.iter().enumerate().skip(1).any(may_compute);
         // The time without progress counts from the first check at which no rank computes, and not from the start of rank 0's wait: another rank may
         // have computed for most of that wait.
         if !awaits_results || !is_quiet {

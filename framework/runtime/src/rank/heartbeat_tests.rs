@@ -127,6 +127,26 @@ fn silence_is_detected_at_the_limit() {
     assert!(error.to_string().contains("has waited 10 s for a heartbeat from rank 1"), "{error}");
 }
 
+/// The last heartbeat of a rank may precede the begin of a long call of user code, which keeps the rank from sending another one.
+#[test]
+fn silent_interleaved_rank_may_compute() {
+    let for_50_s = |is_silent: bool| {
+        let (mut heartbeat, mut endpoint) = heartbeat();
+        let start = endpoint.clock().now();
+        heartbeat.heartbeat_states[1] = Some(HeartbeatState { is_interleaved: true, ..idle() });
+        (1..50).try_for_each(|second| {
+            let now = endpoint.poll_for_a_while(start, (second - 1, second));
+            if !is_silent {
+                endpoint.reset_silence(1);
+            }
+            beat(&mut heartbeat, &mut endpoint, true, now)
+        })
+    };
+    for_50_s(true).expect("it computes");
+    let error = for_50_s(false).expect_err("its heartbeats arrive, and it waits");
+    assert!(error.to_string().contains("no rank has made progress"), "{error}");
+}
+
 #[test]
 fn lack_of_progress_counts_only_while_no_rank_computes() {
     let (mut heartbeat, mut endpoint) = heartbeat();
