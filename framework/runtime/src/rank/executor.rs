@@ -27,6 +27,9 @@ const GAP: u32 = 5;
 /// Minimum number of calls of user code before it moves to another thread. One call is not enough, because the first one may have to fill caches. Each
 /// short call on the compute thread costs two wake-ups: with 16 calls, a loop of 1,000 steps of 1 µs would take 1.3 times as long.
 const JOBS_BEFORE_CHANGE: u32 = 4;
+/// Minimum number of calls of user code before several calls follow each other without a poll for messages. The decayed mean of their times covers about
+/// the last eight calls, so that it is certain by then that calls are tiny.
+const JOBS_BEFORE_BURST: u32 = 16;
 /// Jobs of user code that take less than this time are queued two at a time on the compute thread, so that the thread does not wait for the next
 /// job. Longer jobs are not queued, because another rank might run them sooner.
 pub(crate) const SHORT: Duration = Duration::from_micros(500);
@@ -232,7 +235,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     }
 
     pub(crate) fn is_tiny(&self) -> bool {
-        self.is_inline() && self.jobs >= JOBS_BEFORE_CHANGE && self.mean < TINY
+        self.is_inline() && self.jobs >= JOBS_BEFORE_BURST && self.mean < TINY
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -324,9 +327,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     }
 
     fn record_duration(&mut self, took: Duration) -> Result<()> {
-        // The mean begins anew after a change. Later calls have a weight of one eighth, so that one long item alone does not move user code to another
+        // The mean begins with the first call. Later calls have a weight of one eighth, so that one long item alone does not move user code to another
         // thread.
-        self.mean = if self.jobs == 0 { took } else { (self.mean * 7 + took) / 8 };
+        self.mean = if self.mean.is_zero() { took } else { (self.mean * 7 + took) / 8 };
         self.jobs = self.jobs.saturating_add(1);
         if self.choice != Driver::Auto || self.jobs < JOBS_BEFORE_CHANGE {
             return Ok(());
