@@ -92,6 +92,16 @@ fn failure_on_half_of_the_ranks_ends_ranks_waiting_in_mpi() {
 }
 
 #[test]
+fn rank_that_never_calls_run_is_an_error_after_the_join_limit() {
+    let job = Job::new(PROGRAM, 2).arg("late").env("ARMATURE_JOIN_SECONDS", "2");
+    let outcome = job.limit(Duration::from_secs(20)).run();
+    assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    let text =
+        "rank 0: has waited 2 s for other ranks of its communicator, which have not called `armature::run`";
+    assert!(outcome.stderr.contains(text), "{outcome}");
+}
+
+#[test]
 fn skeletons_run_concurrently_on_rank_groups() {
     [1, 4].into_iter().for_each(|ranks| passes("groups", ranks));
 }

@@ -6,6 +6,7 @@
 //! - `twice`: several runs after one initialisation of MPI, on the world and on duplicates of the world;
 //! - `half`: runs on half of the ranks, while the other ranks use MPI;
 //! - `half-fails`: runs on half of the ranks, and one of them fails while the other ranks wait in MPI;
+//! - `late`: one rank calls `run` 30 s after the others;
 //! - `returned`, `handled`: a rank fails, and the program prints on every rank what `run` has returned;
 //! - `inside`: a task calls `run`;
 //! - `group-fails`: a rank fails in a group of a session;
@@ -33,6 +34,7 @@ fn one() -> Result<(), BoxError> {
         "twice" => twice()?,
         "half" => half()?,
         "half-fails" => half_fails()?,
+        "late" => late()?,
         "returned" => returned()?,
         "handled" => handled()?,
         "inside" => inside()?,
@@ -153,6 +155,18 @@ fn half_fails() -> Result<usize, BoxError> {
     }
     world.barrier();
     Ok(rank as usize)
+}
+
+/// The last rank calls `run` too late.
+fn late() -> Result<usize, BoxError> {
+    // MPI is not finalised, because that would wait for the last rank after the error of the others.
+    let universe = std::mem::ManuallyDrop::new(start()?);
+    let world = universe.world();
+    if world.rank() + 1 == world.size() {
+        std::thread::sleep(std::time::Duration::from_secs(30));
+    }
+    armature::run(&config()?, |session| skeleton(session, 7))?;
+    Ok(world.rank() as usize)
 }
 
 struct Guard(usize);

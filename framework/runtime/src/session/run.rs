@@ -174,7 +174,8 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
     // The process that starts commands is created before MPI is initialised, because a process of an MPI job should not start processes.
     let own = launcher.as_ref().and_then(|launcher| launcher.rank);
     let prepared = commands(config, own.unwrap_or(0)).map(Prepared::with);
-    let options = MpiOptions { split: config.split_bytes, ..MpiOptions::default() };
+    let options =
+        MpiOptions { split: config.split_bytes, start_limit: config.join_limit, ..MpiOptions::default() };
     let transport = MpiTransport::open(options, config.communicator.as_ref())?;
     let is_process = transport.capabilities().processes;
     logging::start(Some(transport.rank()));

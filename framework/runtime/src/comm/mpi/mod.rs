@@ -95,7 +95,7 @@ impl MpiTransport {
         options.check()?;
         let simulated = simgrid::simulated();
         let lets_ranks_end = launcher::lets_ranks_end(|name| std::env::var(name).ok(), simulated);
-        MpiTransport::on(start::start(embedded)?, options, lets_ranks_end)
+        MpiTransport::on(start::start(embedded, options.start_limit)?, options, lets_ranks_end)
     }
 
     fn on(world: World, options: MpiOptions, lets_ranks_end: bool) -> Result<Self> {
@@ -329,7 +329,7 @@ impl Transport for MpiTransport {
 
     fn communicator(&self) -> Result<Option<Communicator>> {
         self.open_or_error()?;
-        start::for_the_caller(self.world.control).map(Some)
+        start::for_the_caller(&self.world, self.options.start_limit).map(Some)
     }
 
     fn group(&mut self, group: &Group) -> Result<Option<Box<dyn Transport>>> {

@@ -15,6 +15,8 @@ pub(crate) struct MpiOptions {
     pub(crate) split: usize,
     /// Maximum size in bytes of the bulk data of a message. A message that announces more is treated as corrupt.
     pub(crate) largest: u64,
+    /// Time for which a rank waits for the other ranks of its communicator to duplicate it.
+    pub(crate) start_limit: Duration,
     /// Time for which [`Transport::close`](crate::comm::Transport::close) waits for queued sends.
     pub(crate) close_limit: Duration,
 }
@@ -26,6 +28,7 @@ impl Default for MpiOptions {
             slots: 16,
             split: 256 << 20,
             largest: 64 << 30,
+            start_limit: Duration::from_secs(3600),
             close_limit: Duration::from_secs(30),
         }
     }

@@ -27,7 +27,8 @@ impl MpiTransport {
         if members.is_empty() {
             return Ok(None);
         }
-        let world = World::on(communicator, None, (self.world.all, self.world.library.clone()))?;
+        let start_limit = self.options.start_limit;
+        let world = World::on(communicator, None, (self.world.all, self.world.library.clone()), start_limit)?;
         // SAFETY: the communicator was created above, has no request, and is not used after this call.
         check(unsafe { ffi::MPI_Comm_free(&mut communicator) }, "MPI_Comm_free")?;
         // A rank of a group must not end before the others, even if the launcher permits it: the death of a rank in a group can only end the whole

@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::mpi::environment::{Threading, Universe};
 use ::mpi::ffi;
@@ -12,9 +12,10 @@ use ::mpi::traits::FromRaw;
 use super::bindings::Communicator;
 use super::call::{check, transport};
 use super::embedding::{EmbeddedCommunicator, check_initialised, is_initialised};
-use super::start_reminder::StartReminder;
+use super::start_reminder::{self, StartReminder};
 use super::{LauncherFacts, launcher, memory, receive, simgrid};
-use crate::error::Result;
+use crate::comm::Reminder;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Environment variable that sets whether a rank of Open MPI yields its core when it finds no message.
 pub(super) const YIELD_WHEN_IDLE: &str = "OMPI_MCA_mpi_yield_when_idle";
@@ -66,8 +67,9 @@ fn other_handles(handle_bytes: usize, library: &str) -> Option<String> {
 ///
 /// # Errors
 /// If the MPI library is of another kind than the headers of the build, if MPI has been finalised in this process, if MPI grants too low a
-/// thread level, or if MPI sees one rank where the launcher has started several.
-pub(super) fn start(embedded: Option<&EmbeddedCommunicator>) -> Result<World> {
+/// thread level, or if MPI sees one rank where the launcher has started several. [`ErrorKind::Timeout`] if other ranks of the communicator do not
+/// call this function within `limit`.
+pub(super) fn start(embedded: Option<&EmbeddedCommunicator>, limit: Duration) -> Result<World> {
     let simulated = simgrid::simulated();
     let library = library();
     if let Some(why) = other_handles(size_of::<ffi::MPI_Comm>(), &library) {
@@ -97,7 +99,7 @@ pub(super) fn start(embedded: Option<&EmbeddedCommunicator>) -> Result<World> {
     if !simulated {
         memory::tune_allocator();
     }
-    World::on(world, universe, (all, library))
+    World::on(world, universe, (all, library), limit)
 }
 
 impl World {
@@ -107,10 +109,11 @@ impl World {
         communicator: ffi::MPI_Comm,
         universe: Option<ManuallyDrop<Universe>>,
         (all, library): (usize, String),
+        limit: Duration,
     ) -> Result<Self> {
         let (rank, size) = place(communicator, &library)?;
         // SAFETY: MPI is initialised, and the communicator exists.
-        let [control, bulk] = unsafe { duplicate(communicator)? };
+        let [control, bulk] = unsafe { duplicate(communicator, rank, limit)? };
         Ok(World { universe, control, bulk, rank, size, all, library })
     }
 }
@@ -161,10 +164,17 @@ const LONGEST_SLEEP: Duration = Duration::from_micros(500);
 ///
 /// The calls do not block, because Open MPI spins in a blocking call: eight ranks on two cores would take twice as long to start.
 ///
+/// # Errors
+/// [`ErrorKind::Timeout`] if other ranks do not duplicate the communicator within `limit`; errors of MPI.
+///
 /// # Safety
 /// MPI is initialised and `world` is a communicator.
 // SAFETY: the caller's obligation is stated above; a handle does not show whether its communicator exists.
-unsafe fn duplicate<const N: usize>(world: ffi::MPI_Comm) -> Result<[ffi::MPI_Comm; N]> {
+unsafe fn duplicate<const N: usize>(
+    world: ffi::MPI_Comm,
+    rank: usize,
+    limit: Duration,
+) -> Result<[ffi::MPI_Comm; N]> {
     // SAFETY: the caller promises that MPI is initialised and that `world` is a communicator. MPI writes to `comms` until all requests are complete;
     // after an error this memory is leaked.
     unsafe {
@@ -178,12 +188,19 @@ unsafe fn duplicate<const N: usize>(world: ffi::MPI_Comm) -> Result<[ffi::MPI_Co
                 check(ffi::MPI_Comm_idup(world, comm, request), "MPI_Comm_idup")?;
             }
         }
-        let mut sleep = FIRST_SLEEP;
+        let (begin, mut sleep, mut reminder) = (Instant::now(), FIRST_SLEEP, Reminder::new());
         for request in &mut requests {
             while *request != ffi::RSMPI_REQUEST_NULL {
                 let (mut done, mut status) = (0, receive::empty_status());
                 check(ffi::MPI_Test(request, &mut done, &mut status), "MPI_Test of MPI_Comm_idup")?;
                 if done == 0 {
+                    let waited = begin.elapsed();
+                    if waited > limit {
+                        return Err(Error::new(ErrorKind::Timeout, late(waited)).at_rank(rank));
+                    }
+                    if reminder.is_due(waited) {
+                        start_reminder::print(rank, &late(waited));
+                    }
                     std::thread::sleep(sleep);
                     sleep = (2 * sleep).min(LONGEST_SLEEP);
                 }
@@ -196,13 +213,21 @@ unsafe fn duplicate<const N: usize>(world: ffi::MPI_Comm) -> Result<[ffi::MPI_Co
     }
 }
 
+fn late(waited: Duration) -> String {
+    let seconds = waited.as_secs_f64();
+    format!(
+        "has waited {seconds:.0} s for other ranks of its communicator, which have not called `armature::run` or the same \
+         method of the session"
+    )
+}
+
 /// Duplicates `ours` for MPI calls of the program. Errors on the duplicate end the job, because the MPI bindings do not check return codes.
 ///
-/// Collective: all ranks of `ours` must call it.
-pub(super) fn for_the_caller(ours: ffi::MPI_Comm) -> Result<Communicator> {
-    // SAFETY: `ours` is a communicator of this crate, on which errors are returned.
+/// Collective: all ranks of `ours` must call it within `limit`.
+pub(super) fn for_the_caller(ours: &World, limit: Duration) -> Result<Communicator> {
+    // SAFETY: `ours` has a communicator of this crate, on which errors are returned.
     unsafe {
-        let [theirs] = duplicate(ours)?;
+        let [theirs] = duplicate(ours.control, ours.rank, limit)?;
         check(ffi::MPI_Comm_set_errhandler(theirs, ffi::RSMPI_ERRORS_ARE_FATAL), "MPI_Comm_set_errhandler")?;
         Ok(Communicator::from_raw(theirs))
     }

@@ -30,10 +30,7 @@ impl StartReminder {
             while up.recv_timeout(CHECK_PERIOD) == Err(RecvTimeoutError::Timeout) {
                 let waited = begin.elapsed();
                 if reminder.is_due(waited) {
-                    // The text is written directly to stderr: the logger is set up only after MPI has started, because it prints the rank number.
-                    let text = format!("{}\n", message(rank, waited));
-                    // An error in writing the message about the slow start is ignored: the message is only a hint to the user.
-                    let _ = std::io::stderr().write_all(text.as_bytes());
+                    print(rank, &message(waited));
                 }
             }
         };
@@ -44,10 +41,19 @@ impl StartReminder {
     }
 }
 
-fn message(rank: usize, waited: Duration) -> String {
+/// Prints a message about a slow start on the first ranks of a job. It is written directly to stderr: the logger is set up only after MPI has started,
+/// because it prints the rank number.
+pub(super) fn print(rank: usize, message: &str) {
+    if rank < REPORTING_RANKS {
+        // An error in writing is ignored: the message is only a hint to the user.
+        let _ = std::io::stderr().write_all(format!("armature: rank {rank} {message}\n").as_bytes());
+    }
+}
+
+fn message(waited: Duration) -> String {
     format!(
-        "armature: rank {rank} has waited {:.0} s for MPI to start: processes of this job have not called MPI_Init or \
-         cannot be reached. If a process has died, `armature run --recover` ends the job",
+        "has waited {:.0} s for MPI to start: processes of this job have not called MPI_Init or cannot be reached. If a \
+         process has died, `armature run --recover` ends the job",
         waited.as_secs_f64()
     )
 }
@@ -60,8 +66,8 @@ mod tests {
     fn first_ranks_report_a_late_start_until_started() {
         assert!(StartReminder::of(REPORTING_RANKS).is_none());
         drop(StartReminder::of(0).expect("a thread"));
-        let text = message(1, Duration::from_secs(10));
-        assert!(text.starts_with("armature: rank 1 has waited 10 s for MPI to start"), "{text}");
+        let text = message(Duration::from_secs(10));
+        assert!(text.starts_with("has waited 10 s for MPI to start"), "{text}");
         assert!(text.contains("`armature run --recover`"), "{text}");
     }
 }
