@@ -4,6 +4,7 @@ use armature_planner::ErrorKind;
 use armature_planner::loops::{MovementCosts, Reach};
 
 use super::processor::Processor;
+use super::worker::SimulatedWorker;
 use super::*;
 
 fn processor(sharing: Sharing, off: f64, on: f64) -> Processor {
@@ -19,6 +20,15 @@ fn active_load_takes_half_of_the_processor() {
     assert_eq!(fluid.compute(9.0, 4.0), 15.5);
     assert_eq!(fluid.competing(16.0), 2.5);
     assert_eq!(fluid.competing(30.0), 7.5);
+}
+
+#[test]
+fn rank_reports_no_more_units_than_it_holds() {
+    // This number is not a 64-bit floating-point number, and the nearest one is larger.
+    let held = (1 << 60) - 1;
+    let mut worker = SimulatedWorker::new(Processor::new(Sharing::Fluid, None, Effort::default()), held);
+    worker.begin(0.0, 1.0);
+    assert_eq!(worker.report(0.0, 0.0).held, held);
 }
 
 #[test]

@@ -118,7 +118,8 @@ impl SimulatedWorker {
         self.tally.add(self.units, self.seconds, now - self.reported);
         (self.units, self.seconds, self.reported) = (0.0, 0.0, now);
         let left = (self.work - self.followed).max(0.0) / self.unit;
-        let undone = if self.is_busy() { (left + ROUNDING).floor() as u64 } else { 0 };
+        // Numbers of rows or indices above 2^53 are rounded, possibly to more than the rank holds.
+        let undone = if self.is_busy() { ((left + ROUNDING).floor() as u64).min(self.held) } else { 0 };
         self.tally.report(undone, shortest)
     }
 
