@@ -194,13 +194,17 @@ on_openmpi5() {
     "$CI_DIR/mpi/with.sh" "$mpi" armature run -n 2 sor --size 60 --sweeps 20 --verify
 }
 
+# Words by which the launcher of MPICH or Intel MPI starts a program without input.
+# shellcheck disable=SC2016  # for the ranks' shell
+without_input='/bin/sh -c '"'"'exec "$0" "$@" </dev/null'"'"
+
 on_mpich5() {
-  check "$mpi: the line for more ranks than slots" equal "mpirun -n 9999 -bind-to none -prepend-rank true" "$(line -n 9999 --label)"
+  check "$mpi: the line for more ranks than slots" equal "mpirun -n 9999 -bind-to none -prepend-rank $without_input true" "$(line -n 9999 --label)"
   check "$mpi: recovery is refused" says "--recover needs Open MPI" 2 launch -n 2 --recover sor
 }
 
 on_intel() {
-  check "$mpi: the line for more ranks than slots" equal "I_MPI_PIN=off mpirun -n 9999 -prepend-rank true" "$(line -n 9999 --label)"
+  check "$mpi: the line for more ranks than slots" equal "I_MPI_PIN=off mpirun -n 9999 -prepend-rank $without_input true" "$(line -n 9999 --label)"
   check "$mpi: recovery is refused" says "--recover needs Open MPI" 2 launch -n 2 --recover sor
 }
 

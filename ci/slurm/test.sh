@@ -152,6 +152,8 @@ if [ -x bin/ferret-mpich ]; then
   job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature run --launcher mpirun bin/ferret-mpich $query -o $work/hydra.tsv")
   check "MPICH's mpirun takes the allocation up" completed "$job"
   check "its output has the bytes of one rank's" same_bytes "$work/hydra.tsv"
+  job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature run --mpi mpich --launcher mpirun /bin/cat")
+  check "its ranks have no input" completed "$job"
 fi
 
 say "inside a job step"

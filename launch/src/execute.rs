@@ -1,6 +1,7 @@
 //! Runs a launcher command: writes the hostfile, forwards signals, enforces the time limit and returns the exit code.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -34,11 +35,6 @@ pub(crate) const GRACE_OF_RANKS: Duration = Duration::from_secs(30);
 
 /// Time in which several signals count as one request to stop, because a batch system signals several processes of a job.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
-
-/// Time after which the empty standard input of MPICH's launcher ends. The launcher forwards the end of its input to the ranks. If the job ends at
-/// that moment, the launcher dies of SIGPIPE in one of ten cases. Without the delay this would hit all short jobs; with it, only jobs that take about
-/// one second.
-const END_OF_INPUT: Duration = Duration::from_secs(1);
 
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
@@ -152,7 +148,7 @@ impl Call {
             self.intermediate.as_ref().map(|intermediate| intermediate::command(intermediate, launcher));
         let stdin = match (self.reads_stdin, self.line.minds_end_of_input) {
             (true, _) => Stdio::inherit(),
-            (false, true) => Stdio::piped(),
+            (false, true) => unreadable()?.into(),
             (false, false) => Stdio::null(),
         };
         let mut command = command.unwrap_or_else(|| Command::new(launcher));
@@ -174,25 +170,18 @@ impl Call {
             command.stdout(output).stderr(errors);
         }
         let spawned = command.spawn().map_err(LaunchError::io(format!("start {}", launcher.display())));
-        let mut child = match (spawned, &mut self.recorder) {
+        match (spawned, &mut self.recorder) {
             (Ok(mut child), Some(recorder)) => {
                 recorder.copy(&mut child);
-                child
+                Ok(child)
             }
             (Err(error), Some(recorder)) => {
                 let missing = Some(error.to_string());
                 recorder.end(Evidence { code: error.exit_code(), missing, ..Evidence::default() });
-                return Err(error);
+                Err(error)
             }
-            (spawned, None) => spawned?,
-        };
-        if let Some(nothing) = child.stdin.take() {
-            std::thread::spawn(move || {
-                std::thread::sleep(END_OF_INPUT);
-                drop(nothing);
-            });
+            (spawned, None) => spawned,
         }
-        Ok(child)
     }
 
     pub(crate) fn signals(&mut self) -> Vec<i32> {
@@ -279,6 +268,11 @@ impl Call {
             std::thread::sleep(TICK);
         }
     }
+}
+
+/// Opens a standard input that cannot be read, which MPICH's launcher ignores. It would forward the end of an empty input to rank 0.
+fn unreadable() -> Result<File, LaunchError> {
+    File::options().write(true).open("/dev/null").map_err(LaunchError::io("open /dev/null"))
 }
 
 pub(crate) fn send(child: &Child, signal: i32) {

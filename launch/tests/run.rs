@@ -38,7 +38,8 @@ fn exit_code_and_the_output_pass_through() {
     let output =
         armature(dir.path(), &["-n", "3", "--bind", "none", "/bin/sh", "-c", "true"]).output().unwrap();
     expect_code(&output, 7);
-    assert_eq!(text(&output.stdout), "-n 3 -bind-to none /bin/sh -c true ");
+    let words = "-n 3 -bind-to none /bin/sh -c exec \"$0\" \"$@\" </dev/null /bin/sh -c true ";
+    assert_eq!(text(&output.stdout), words);
 }
 
 #[test]
@@ -267,6 +268,14 @@ fn standard_input_is_read_only_on_request() {
     };
     assert_eq!(script(""), "loop: a\nloop: b\nloop: c\n");
     assert_eq!(script("--stdin"), "loop: a\nlauncher: b\nlauncher: c\n");
+}
+
+/// MPICH's launcher forwards the end of its input, and it fails if rank 0 ends at that moment.
+#[test]
+fn input_of_mpich_does_not_end() {
+    let dir = launcher("mpirun.mpich", "if /bin/cat 2>/dev/null; then echo end; else echo unreadable; fi");
+    let output = armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap();
+    assert_eq!(text(&output.stdout), "unreadable\n");
 }
 
 #[test]

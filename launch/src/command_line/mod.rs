@@ -107,7 +107,7 @@ pub struct CommandLine {
     pub all_here: bool,
     /// True if the launcher marks each line of the program's output with the rank that printed it.
     pub is_labelled: bool,
-    /// True for a launcher (MPICH's) that may fail if its standard input is empty and ends at the same time as the job.
+    /// True for a launcher (MPICH's) that may fail if its standard input ends at the same time as the job.
     pub minds_end_of_input: bool,
     /// Warning about the command, for the user.
     pub warning: Option<String>,

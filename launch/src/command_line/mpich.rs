@@ -13,6 +13,11 @@ const INTEL_NONE: (&str, &str) = ("I_MPI_PIN", "off");
 /// inherit variables of PMIx besides those of Hydra, and MPICH 5 aborts.
 const PROXIES: (&str, &str) = (PLUGIN, "none");
 
+/// Shell command that starts a rank without input. The launcher forwards its input to rank 0, but does not tell the rank that it has none: a read
+/// would never return if the rank is on another host. It cannot have an empty input instead: it would forward the end of the input, and it fails if
+/// the rank ends at that moment.
+const WITHOUT_INPUT: [&str; 3] = ["/bin/sh", "-c", "exec \"$0\" \"$@\" </dev/null"];
+
 pub(super) fn variables(
     needs: &Needs<'_>,
     environment: &Environment,
@@ -40,6 +45,9 @@ pub(super) fn options(needs: &Needs<'_>, environment: &Environment) -> Vec<Word>
     }
     if needs.label {
         line.extend(words(["-prepend-rank"]));
+    }
+    if !needs.reads_stdin {
+        line.extend(words(WITHOUT_INPUT));
     }
     line
 }

@@ -28,14 +28,15 @@ fn hosts() -> Hostfile {
 #[track_caller]
 fn check(job: &Job, mpi: Mpi, environment: &Environment, golden: &str) -> CommandLine {
     let line = command_line(job, mpi, environment).unwrap();
-    assert_eq!(line.display("HOSTS"), golden);
+    let shown = line.display("HOSTS").replace(r#"/bin/sh -c 'exec "$0" "$@" </dev/null'"#, "SH");
+    assert_eq!(shown, golden);
     line
 }
 
 #[test]
 fn rank_count_defaults_to_the_number_of_cores() {
     check(&ferret(), Mpi::OpenMpi, &here(), "mpirun.openmpi -n 4 ./ferret query 'my pictures'");
-    check(&ferret(), Mpi::Mpich, &here(), "mpirun.mpich -n 4 ./ferret query 'my pictures'");
+    check(&ferret(), Mpi::Mpich, &here(), "mpirun.mpich -n 4 SH ./ferret query 'my pictures'");
 }
 
 #[test]
@@ -43,14 +44,14 @@ fn more_ranks_than_cores_are_not_bound() {
     let job = Job { ranks: Some(6), ..ferret() };
     let golden = "mpirun.openmpi -n 6 --oversubscribe --bind-to none ./ferret query 'my pictures'";
     check(&job, Mpi::OpenMpi, &here(), golden);
-    check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 6 -bind-to none ./ferret query 'my pictures'");
+    check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 6 -bind-to none SH ./ferret query 'my pictures'");
 }
 
 #[test]
 fn bind_option_is_passed_to_each_launcher() {
     let job = Job { ranks: Some(2), bind: Bind::Core, ..Job::new("app", [""; 0]) };
     check(&job, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 --bind-to core app");
-    check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 2 -bind-to core app");
+    check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 2 -bind-to core SH app");
     let golden = "SLURM_PMIX_FENCE=ring srun --mpi=pmix --kill-on-bad-exit=1 -n 2 --cpu-bind=cores app";
     check(&job, Mpi::OpenMpi, &in_slurm(8), golden);
 }
@@ -59,7 +60,7 @@ fn bind_option_is_passed_to_each_launcher() {
 fn lines_are_labelled_by_each_launcher() {
     let job = Job { ranks: Some(2), label: true, ..Job::new("app", [""; 0]) };
     check(&job, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 --tag-output app");
-    check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 2 -prepend-rank app");
+    check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 2 -prepend-rank SH app");
     let golden = "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 2 --label app";
     assert!(check(&job, Mpi::Mpich, &in_slurm(8), golden).is_labelled);
 }
@@ -69,7 +70,7 @@ fn open_mpi_gets_allow_run_as_root_only_for_root() {
     let environment = Environment { root: true, ..here() };
     let job = Job { ranks: Some(2), ..Job::new("app", [""; 0]) };
     check(&job, Mpi::OpenMpi, &environment, "mpirun.openmpi --allow-run-as-root -n 2 app");
-    check(&job, Mpi::Mpich, &environment, "mpirun.mpich -n 2 app");
+    check(&job, Mpi::Mpich, &environment, "mpirun.mpich -n 2 SH app");
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn hostfile_is_written_in_the_format_of_the_launcher() {
     let job = Job { hosts: Some(hosts()), ..Job::new("app", [""; 0]) };
     let line = check(&job, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 6 --hostfile HOSTS app");
     assert_eq!(line.hostfile.as_deref(), Some("node01 slots=4\nnode02 slots=2\n"));
-    let line = check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 6 -f HOSTS app");
+    let line = check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 6 -f HOSTS SH app");
     assert_eq!(line.hostfile.as_deref(), Some("node01:4\nnode02:2\n"));
 }
 
@@ -151,7 +152,8 @@ fn pbs_node_file_becomes_the_hostfile() {
         "mpirun.openmpi -n 4 --hostfile HOSTS app",
     );
     assert_eq!(line.hostfile.as_deref(), Some("a slots=2\nb slots=2\n"));
-    let line = check(&Job::new("app", [""; 0]), Mpi::Mpich, &environment, "mpirun.mpich -n 4 -f HOSTS app");
+    let line =
+        check(&Job::new("app", [""; 0]), Mpi::Mpich, &environment, "mpirun.mpich -n 4 -f HOSTS SH app");
     assert_eq!(line.hostfile.as_deref(), Some("a:2\nb:2\n"));
 }
 
@@ -159,7 +161,7 @@ fn pbs_node_file_becomes_the_hostfile() {
 fn grid_engine_job_passes_only_the_rank_count() {
     let environment = Environment { batch: Some(Batch::Sge { slots: Ok(12) }), ..here() };
     check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &environment, "mpirun.openmpi -n 12 app");
-    check(&Job::new("app", [""; 0]), Mpi::Mpich, &environment, "mpirun.mpich -n 12 app");
+    check(&Job::new("app", [""; 0]), Mpi::Mpich, &environment, "mpirun.mpich -n 12 SH app");
 }
 
 #[test]
@@ -224,7 +226,7 @@ fn open_mpi_keeps_host_names_that_differ_only_after_a_dot() {
         line.hostfile.as_deref(),
         Some("mpi-worker.1.foo.net slots=2\nmpi-worker.2.foo.net slots=2\n")
     );
-    check(&workers, Mpi::Mpich, &here(), "mpirun.mpich -n 4 -f HOSTS app");
+    check(&workers, Mpi::Mpich, &here(), "mpirun.mpich -n 4 -f HOSTS SH app");
     for text in ["a.foo.net\nb.foo.net\n", "10.0.0.1\n10.0.0.2\n", "a\nb\n", "a.foo.net\na.foo.net\n"] {
         check(&with(text), Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 --hostfile HOSTS app");
     }
@@ -304,21 +306,35 @@ fn ranks_of_open_mpi_5_are_told_about_recovery() {
 }
 
 #[test]
+fn ranks_of_mpich_read_standard_input_only_on_request() {
+    let job = Job { ranks: Some(2), ..Job::new("app", ["x y"]) };
+    let line = command_line(&job, Mpi::Mpich, &here()).unwrap();
+    assert_eq!(line.display(""), r#"mpirun.mpich -n 2 /bin/sh -c 'exec "$0" "$@" </dev/null' app 'x y'"#);
+    let reader = Job { reads_stdin: true, ..job };
+    check(&reader, Mpi::Mpich, &here(), "mpirun.mpich -n 2 app 'x y'");
+}
+
+#[test]
 fn ranks_of_intel_mpi_are_bound_and_unbound_by_variables() {
     let intel = Environment { has_intel_mpi: true, mpich: Some("mpirun".into()), ..here() };
     let job = |ranks| Job { ranks: Some(ranks), ..Job::new("app", [""; 0]) };
-    check(&job(6), Mpi::Mpich, &intel, "I_MPI_PIN=off mpirun -n 6 app");
-    check(&job(4), Mpi::Mpich, &intel, "mpirun -n 4 app");
-    check(&Job { bind: Bind::None, ..job(2) }, Mpi::Mpich, &intel, "I_MPI_PIN=off mpirun -n 2 app");
-    check(&Job { bind: Bind::Core, ..job(1) }, Mpi::Mpich, &intel, "I_MPI_PIN_DOMAIN=core mpirun -n 1 app");
+    check(&job(6), Mpi::Mpich, &intel, "I_MPI_PIN=off mpirun -n 6 SH app");
+    check(&job(4), Mpi::Mpich, &intel, "mpirun -n 4 SH app");
+    check(&Job { bind: Bind::None, ..job(2) }, Mpi::Mpich, &intel, "I_MPI_PIN=off mpirun -n 2 SH app");
+    check(
+        &Job { bind: Bind::Core, ..job(1) },
+        Mpi::Mpich,
+        &intel,
+        "I_MPI_PIN_DOMAIN=core mpirun -n 1 SH app",
+    );
 }
 
 #[test]
 fn proxies_of_mpich_are_ordinary_processes_for_slurm() {
     let job = Job { launcher: Launcher::Mpirun, ..Job::new("app", [""; 0]) };
-    check(&job, Mpi::Mpich, &in_slurm(8), "SLURM_MPI_TYPE=none mpirun.mpich -n 8 app");
+    check(&job, Mpi::Mpich, &in_slurm(8), "SLURM_MPI_TYPE=none mpirun.mpich -n 8 SH app");
     let chosen = Environment { plugin: true, ..in_slurm(8) };
-    check(&job, Mpi::Mpich, &chosen, "mpirun.mpich -n 8 app");
+    check(&job, Mpi::Mpich, &chosen, "mpirun.mpich -n 8 SH app");
 }
 
 #[test]
