@@ -126,7 +126,13 @@ done
 printf '\n%-10s %8s %8s\n%s' part time listed "$table"
 printf '%-10s %6s s\n' all $(($(seconds) - start))
 read -r passed failed skipped < <(count "${run_logs[@]}")
-grep -hE '^(check|test) .* \.\.\. FAILED' "${run_logs[@]}" | cut -c 1-200 || true
+# Failed tests and checks. The output of a check follows it, indented; its last lines usually have the cause.
+awk '
+  function show() { for (i = n > 8 ? n - 7 : 1; i <= n; i++) print substr(line[i], 1, 200); n = 0 }
+  /^(check|test) .* \.\.\. FAILED/ { show(); print substr($0, 1, 200); failed = 1; next }
+  failed && /^    / { line[++n] = $0; next }
+  { show(); failed = 0 }
+  END { show() }' "${run_logs[@]}"
 [ $verdict = 0 ] || echo "error: not every part is ok" >&2
 if [ "$skipped" -gt 0 ]; then echo "$passed passed, $failed failed, $skipped skipped"; else echo "$passed passed, $failed failed"; fi
 [ $verdict = 0 ] && [ "$failed" = 0 ]
