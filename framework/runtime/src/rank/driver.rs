@@ -209,7 +209,8 @@ impl<'scope, 'env, C: UserCode + 'scope> RankDriver<'scope, 'env, C> {
                     if self.executor.is_idle() {
                         protocol.on_idle(&self.moment());
                     }
-                    if !self.tick(endpoint, protocol)? {
+                    // A new job cannot start while user code has no room for it.
+                    if !self.tick(endpoint, protocol)? || !self.executor.has_room() {
                         self.wait(endpoint, protocol)?;
                     }
                 }

@@ -20,6 +20,9 @@ messages! {
     }
 }
 
+/// Number whose doubling takes 30 ms.
+const SLOW: u8 = 77;
+
 struct Doubling;
 
 impl UserCode for Doubling {
@@ -27,6 +30,9 @@ impl UserCode for Doubling {
     type Done = u8;
 
     fn run(&mut self, job: u8) -> Result<Option<u8>> {
+        if job == SLOW {
+            std::thread::sleep(Duration::from_millis(30));
+        }
         if job == 13 { Err(Error::new(ErrorKind::User, "13")) } else { Ok(Some(2 * job)) }
     }
 
@@ -51,7 +57,9 @@ struct Numbers {
     /// Doubled numbers: on rank 0 those that it has received, on rank 1 those that it has sent.
     seen: Vec<u8>,
     expected: usize,
-    has_ticked: bool,
+    ticks: usize,
+    /// True if the rank has jobs of its own, and periodic work asks for the next one at once.
+    hurries: bool,
     is_over: bool,
 }
 
@@ -93,15 +101,16 @@ impl Protocol for Numbers {
 
     fn on_done(&mut self, done: DoneOf<Self>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.seen.push(done);
-        send(out, 0, Tag::Number, &[done])
+        if self.hurries { Ok(()) } else { send(out, 0, Tag::Number, &[done]) }
     }
 
     fn on_tick(&mut self, _: Duration, _: &Moment, _: &mut Outgoing<'_>) -> Result<bool> {
-        let is_first = !std::mem::replace(&mut self.has_ticked, true);
+        self.ticks += 1;
+        let is_first = self.ticks == 1 && !self.hurries;
         if is_first && !self.is_root {
             self.to_do.push(100);
         }
-        Ok(is_first)
+        Ok(is_first || self.hurries && !self.to_do.is_empty())
     }
 
     fn on_idle(&mut self, _: &Moment) {}
@@ -109,7 +118,7 @@ impl Protocol for Numbers {
     fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<u8>> {
         Ok(match self.to_do.pop() {
             Some(number) => Next::Job(number),
-            None if self.is_over => Next::Finished,
+            None if self.is_over || self.hurries && self.seen.len() == self.expected => Next::Finished,
             None => Next::Wait,
         })
     }
@@ -123,7 +132,11 @@ impl Protocol for Numbers {
     }
 }
 
-fn run(world: &Arc<World>, rank: usize, choice: Driver, mut numbers: Numbers) -> Result<Vec<u8>> {
+fn run(world: &Arc<World>, rank: usize, choice: Driver, numbers: Numbers) -> Result<Vec<u8>> {
+    run_protocol(world, rank, choice, numbers).map(|numbers| numbers.seen)
+}
+
+fn run_protocol(world: &Arc<World>, rank: usize, choice: Driver, mut numbers: Numbers) -> Result<Numbers> {
     let transport = LocalTransport::open(world.clone(), rank);
     let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
     std::thread::scope(|scope| {
@@ -131,7 +144,7 @@ fn run(world: &Arc<World>, rank: usize, choice: Driver, mut numbers: Numbers) ->
         let executor = Executor::new(scope, rank, choice, waker, endpoint.clock(), Doubling)?;
         RankDriver::new(&mut endpoint, executor, &Config::new(), "the test")
             .run(&mut endpoint, &mut numbers)?;
-        Ok(numbers.seen)
+        Ok(numbers)
     })
 }
 
@@ -157,4 +170,13 @@ fn user_error_ends_the_rank_and_names_it() {
         let error = run(&World::new(1), 0, choice, numbers).expect_err("13 is an error");
         assert_eq!(error.to_string(), "rank 0: 13", "{choice:?}");
     }
+}
+
+/// The driver does not spin while periodic work asks for the next job, but user code has no room for one.
+#[test]
+fn driver_waits_for_room_for_the_next_job() {
+    let numbers = Numbers { to_do: vec![SLOW; 4], expected: 4, hurries: true, ..Numbers::default() };
+    let numbers = run_protocol(&World::new(1), 0, Driver::Threaded, numbers).expect("the rank ends");
+    assert_eq!(numbers.seen.len(), 4);
+    assert!(numbers.ticks < 10_000, "{} turns in 120 ms", numbers.ticks);
 }
