@@ -3,7 +3,9 @@
 //! The functions are looked up at run time, so that one program supports real and simulated runs.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +15,10 @@ type ExecuteFlops = unsafe extern "C" fn(f64);
 type Usleep = unsafe extern "C" fn(c_uint) -> c_int;
 // SAFETY: only a rank of the simulation calls a function of this type. The returned host lives as long as the simulation.
 type HostSelf = unsafe extern "C" fn() -> *mut c_void;
+// SAFETY: a function of this type takes no arguments and can be called at any time.
+type GetClock = unsafe extern "C" fn() -> f64;
+// SAFETY: a function of this type is called only with the name of an option of SimGrid that exists, which ends with a zero byte.
+type IsSet = unsafe extern "C" fn(*const c_char) -> c_int;
 // SAFETY: a function of this type is called only with a host that a [`HostSelf`] has returned.
 type OfHost = unsafe extern "C" fn(*const c_void) -> f64;
 
@@ -23,6 +29,8 @@ struct Simulator {
     /// time for which the code of other ranks ran on the real processor.
     execute_flops: ExecuteFlops,
     usleep: Usleep,
+    /// Function that returns the simulated time in seconds; `None` if the real time of computations counts, which only `MPI_Wtime` includes.
+    clock: Option<GetClock>,
     host: HostSelf,
     /// Function that returns the operations per second of a host; `available` is the function that returns the fraction of them that the host offers
     /// at present.
@@ -52,10 +60,14 @@ fn simulator() -> Option<Simulator> {
         let usleep = symbol(c"smpi_usleep")?;
         let host = symbol(c"sg_host_self")?;
         let (speed, available) = (symbol(c"sg_host_get_speed")?, symbol(c"sg_host_get_available_speed")?);
-        // SAFETY: the looked-up functions are declared in SimGrid's public headers smpi/smpi.h and simgrid/host.h with exactly these signatures;
-        // a host is an opaque pointer.
+        let (clock, is_set) = (symbol(c"simgrid_get_clock")?, symbol(c"sg_cfg_get_boolean")?);
+        // SAFETY: the looked-up functions are declared in SimGrid's public headers smpi/smpi.h, simgrid/host.h, simgrid/engine.h and xbt/config.h
+        // with exactly these signatures; a host is an opaque pointer. SMPI has defined the option before it starts ranks.
         unsafe {
+            let is_set = std::mem::transmute::<*mut c_void, IsSet>(is_set);
+            let is_measured = is_set(c"smpi/simulate-computation".as_ptr()) != 0;
             Some(Simulator {
+                clock: (!is_measured).then(|| std::mem::transmute::<*mut c_void, GetClock>(clock)),
                 execute_flops: std::mem::transmute::<*mut c_void, ExecuteFlops>(execute_flops),
                 usleep: std::mem::transmute::<*mut c_void, Usleep>(usleep),
                 host: std::mem::transmute::<*mut c_void, HostSelf>(host),
@@ -70,7 +82,7 @@ fn simulator() -> Option<Simulator> {
 fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the declaration is that of dlsym in the system's C library.
     unsafe extern "C" {
-        fn dlsym(handle: *mut c_void, name: *const std::ffi::c_char) -> *mut c_void;
+        fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     }
     // SAFETY: a null handle is RTLD_DEFAULT on Linux, and `name` ends with a zero byte.
     let address = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
@@ -86,10 +98,31 @@ pub(crate) fn simulated() -> bool {
     simulator().is_some()
 }
 
+/// Time that passes on this rank with each reading of the clock. It is the default of SMPI's `MPI_Wtime`: every measured duration is positive, and a
+/// rank that polls until a time is reached does not poll forever.
+const READING: Duration = Duration::from_nanos(10);
+
+/// Time in nanoseconds that this rank has last read, without deferred work.
+static LAST_READ: AtomicU64 = AtomicU64::new(0);
+
 /// Returns the time of this rank: simulated time under SMPI, MPI's wall clock otherwise. While work is deferred, the time includes the cost
 /// of that work.
+///
+/// `MPI_Wtime` of SMPI reads two clocks of the processor and switches to other ranks, which would take half of the time of most simulations. It is
+/// called only if the real time of computations counts.
 pub(crate) fn now() -> Duration {
-    Duration::try_from_secs_f64(::mpi::time() + ahead().unwrap_or(0.0)).unwrap_or_default()
+    let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let time = match simulator().and_then(|simulator| simulator.clock) {
+        Some(clock) => {
+            // SAFETY: the function can be called at any time.
+            let time = seconds(unsafe { clock() });
+            let time = time.max(Duration::from_nanos(LAST_READ.load(Relaxed)) + READING);
+            LAST_READ.store(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+            time
+        }
+        None => seconds(::mpi::time()),
+    };
+    time + seconds(ahead().unwrap_or(0.0))
 }
 
 /// Does `work` without advancing simulated time by the cost declared in it. Returns the result and the time at which the work is complete.
