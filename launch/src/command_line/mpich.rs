@@ -13,9 +13,8 @@ const INTEL_NONE: (&str, &str) = ("I_MPI_PIN", "off");
 /// inherit variables of PMIx besides those of Hydra, and MPICH 5 aborts.
 const PROXIES: (&str, &str) = (PLUGIN, "none");
 
-/// Shell command that starts a rank without input. The launcher forwards its input to rank 0, but does not tell the rank that it has none: a read
-/// would never return if the rank is on another host. It cannot have an empty input instead: it would forward the end of the input, and it fails if
-/// the rank ends at that moment.
+/// Shell command that starts a rank with an empty input. Without it, rank 0 reads a pipe from the launcher, and a read on another host never returns:
+/// the launcher has no input whose end it could forward, because it fails if it forwards the end at the moment at which the rank ends.
 const WITHOUT_INPUT: [&str; 3] = ["/bin/sh", "-c", "exec \"$0\" \"$@\" </dev/null"];
 
 pub(super) fn variables(

@@ -56,7 +56,7 @@ pub(crate) trait Protocol: Sized {
     fn on_done(&mut self, done: DoneOf<Self>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
     /// Does periodic work that is due at `now`. Called before each wait, and periodically while there is work. Returns true if
-    /// [`next`](Protocol::next) should be called at once instead of after the wait.
+    /// [`next`](Protocol::next) should be called at once instead of after the wait, provided that user code has room for a job.
     fn on_tick(&mut self, _now: Duration, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(false)
     }

@@ -228,7 +228,8 @@ fn stopped_workflow_continues_from_its_journal() {
                 }
                 let mut workflow = Workflow::from_description(builder.build()?)
                     .closure("work", |_, cx| {
-                        run_directory.work(cx.name().parse()?, 20);
+                        // The tasks take 1.6 s on any number of ranks. A request to stop is noticed within a second.
+                        run_directory.work(cx.name().parse()?, 10 * ranks as u64);
                         Ok(())
                     })
                     .journal(run_directory.path("journal"), "");
@@ -242,7 +243,8 @@ fn stopped_workflow_continues_from_its_journal() {
     }
 }
 
-struct Counter<'r>(&'r Run);
+/// Loop of rows, each of which takes the given number of milliseconds.
+struct Counter<'r>(&'r Run, u64);
 
 impl DoAll for Counter<'_> {
     type Units = Rows<u64>;
@@ -254,7 +256,7 @@ impl DoAll for Counter<'_> {
     fn compute(&mut self, range: Range<u64>, rows: &mut [u64]) -> Result<(), BoxError> {
         for (unit, row) in range.zip(rows) {
             *row += 100;
-            self.0.work(unit, 1);
+            self.0.work(unit, self.1);
         }
         Ok(())
     }
@@ -262,24 +264,26 @@ impl DoAll for Counter<'_> {
 
 #[test]
 fn stopped_doall_loop_continues_from_its_checkpoint() {
-    // The request is noticed within a second. The passes take more than two seconds on any number of ranks.
-    for (ranks, every, passes) in [(1, 3_600, 200), (3, 0, 500)] {
+    const PASSES: u64 = 200;
+    for (ranks, every) in [(1, 3_600), (3, 0)] {
         let run_directory = Run::new(100);
         let start = || {
             run(&run_directory.config(ranks), |session| {
                 let every = Duration::from_secs(every);
                 let checkpoint = Checkpoint::new(run_directory.path("checkpoint"), "").every(every);
-                let mut counter = DoAllLoop::new("count", 12, Counter(&run_directory)).checkpoint(checkpoint);
-                counter.run(session, passes)?;
+                // The passes take 2.4 s on any number of ranks. A request to stop is noticed within a second.
+                let rows = Counter(&run_directory, ranks as u64);
+                let mut counter = DoAllLoop::new("count", 12, rows).checkpoint(checkpoint);
+                counter.run(session, PASSES)?;
                 Ok(counter.collect(session)?)
             })
         };
-        run_directory.is_stopped(start(), &format!(" of {passes} passes are in "));
+        run_directory.is_stopped(start(), " of 200 passes are in ");
         assert_eq!(
             start().unwrap().unwrap(),
-            Rows::from_fn(0..12, 1, |unit, row| row.fill(unit + 100 * passes))
+            Rows::from_fn(0..12, 1, |unit, row| row.fill(unit + 100 * PASSES))
         );
-        assert_eq!(run_directory.done.lock().unwrap().len() as u64, 12 * passes);
+        assert_eq!(run_directory.done.lock().unwrap().len() as u64, 12 * PASSES);
     }
 }
 
@@ -287,7 +291,7 @@ fn stopped_doall_loop_continues_from_its_checkpoint() {
 fn runs_after_a_stop_request_do_not_begin() {
     let run_directory = Run::new(5);
     let stopped = run(&run_directory.config(3), |session| {
-        let mut counter = DoAllLoop::new("count", 12, Counter(&run_directory));
+        let mut counter = DoAllLoop::new("count", 12, Counter(&run_directory, 1));
         (0..1_000_000).try_for_each(|_| counter.run(session, 1).map(drop))?;
         Ok(())
     });

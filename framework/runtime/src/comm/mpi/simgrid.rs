@@ -102,14 +102,15 @@ pub(crate) fn simulated() -> bool {
 /// rank that polls until a time is reached does not poll forever.
 const READING: Duration = Duration::from_nanos(10);
 
-/// Time in nanoseconds that this rank has last read, without deferred work.
+/// Time in nanoseconds that this rank has last read, without deferred work. It is ahead of the simulator's time while the rank reads its clock without
+/// waiting.
 static LAST_READ: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the time of this rank: simulated time under SMPI, MPI's wall clock otherwise. While work is deferred, the time includes the cost
 /// of that work.
 ///
-/// `MPI_Wtime` of SMPI reads two clocks of the processor and switches to other ranks, which would take half of the time of most simulations. It is
-/// called only if the real time of computations counts.
+/// Under SMPI, `MPI_Wtime` reads two clocks of the processor and switches to other ranks, which took half of the time of a simulated workflow. It is
+/// therefore called only if the real time of computations counts.
 pub(crate) fn now() -> Duration {
     let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
     let time = match simulator().and_then(|simulator| simulator.clock) {

@@ -21,24 +21,8 @@ fn checkpoint(run_directory: &Run, period: Duration) -> Checkpoint {
 
 /// Loop of 12 rows, each of which takes as many milliseconds as there are ranks, so that a pass over all rows takes 12 ms on any number of ranks.
 fn count(run_directory: &Run, ranks: usize, passes: u64, checkpoint: Option<Checkpoint>) -> Result<()> {
-    struct Slow<'r>(&'r Run, u64);
-    impl DoAll for Slow<'_> {
-        type Units = Rows<u64>;
-
-        fn create(&mut self, range: Range<u64>) -> Result<Rows<u64>, BoxError> {
-            Ok(Rows::from_fn(range, 1, |unit, row| row.fill(unit)))
-        }
-
-        fn compute(&mut self, range: Range<u64>, rows: &mut [u64]) -> Result<(), BoxError> {
-            for (unit, row) in range.zip(rows) {
-                *row += 100;
-                self.0.work(unit, self.1);
-            }
-            Ok(())
-        }
-    }
     run(&run_directory.config(ranks), |session| {
-        let mut counter = DoAllLoop::new("count", 12, Slow(run_directory, ranks as u64));
+        let mut counter = DoAllLoop::new("count", 12, Counter(run_directory, ranks as u64));
         if let Some(checkpoint) = checkpoint.clone() {
             counter = counter.checkpoint(checkpoint);
         }
