@@ -210,6 +210,22 @@ impl Platform {
         Ok(())
     }
 
+    /// Sets the speed of a processor, in work units per second.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if the processor does not exist, or the speed is not from 1e-60 to 1e60.
+    pub fn set_speed(&mut self, processor: usize, speed: f64) -> Result<()> {
+        let processors = self.processors();
+        let Some(present) = self.speeds.get_mut(processor) else {
+            return Err(invalid(format!(
+                "no processor {processor}: there are {processors} processors, numbered from 0"
+            )));
+        };
+        check_speed(processor, speed)?;
+        *present = speed;
+        Ok(())
+    }
+
     /// Returns this platform with other speeds of the processors.
     ///
     /// # Errors
@@ -219,9 +235,8 @@ impl Platform {
             let (want, got) = (self.processors(), speeds.len());
             return Err(invalid(format!("expected {want} speeds, one for each processor, got {got}")));
         }
-        let platform = Platform { speeds: speeds.to_vec(), ..self.clone() };
-        platform.check()?;
-        Ok(platform)
+        speeds.iter().enumerate().try_for_each(|(p, &speed)| check_speed(p, speed))?;
+        Ok(Platform { speeds: speeds.to_vec(), ..self.clone() })
     }
 
     /// Returns the number of processors, without the outside world.
@@ -273,13 +288,7 @@ impl Platform {
 
     fn check(&self) -> Result<()> {
         check_count(self.speeds.len())?;
-        for (p, &speed) in self.speeds.iter().enumerate() {
-            if !range::is_positive(speed) {
-                return Err(invalid(format!(
-                    "the speed of processor {p} must be {POSITIVE}, but is {speed}"
-                )));
-            }
-        }
+        self.speeds.iter().enumerate().try_for_each(|(p, &speed)| check_speed(p, speed))?;
         let nodes = self.nodes();
         for (i, &link) in self.links.iter().enumerate() {
             check_link(i / nodes, i % nodes, link)?;
@@ -296,6 +305,13 @@ fn check_count(processors: usize) -> Result<()> {
             "there can be {MOST_PROCESSORS} processors at most, but there are {processors}"
         ))),
     }
+}
+
+fn check_speed(processor: usize, speed: f64) -> Result<()> {
+    if range::is_positive(speed) {
+        return Ok(());
+    }
+    Err(invalid(format!("the speed of processor {processor} must be {POSITIVE}, but is {speed}")))
 }
 
 fn check_link(from: usize, to: usize, link: Link) -> Result<()> {
@@ -378,6 +394,19 @@ mod tests {
         let error = Platform::new(vec![], vec![vec![1.0]], vec![vec![0.0]]).unwrap_err();
         assert!(error.message().contains("at least one processor"), "{error}");
         assert!(Platform::uniform(2, 1.0, Link::FREE).unwrap().with_ext_on(2).is_err());
+    }
+
+    #[test]
+    fn speeds_are_checked_when_they_are_set() {
+        let mut platform = Platform::uniform(2, 1.0, Link::FREE).unwrap();
+        platform.set_speed(1, 3.0).unwrap();
+        for (processor, speed, text) in [(2, 1.0, "no processor 2"), (0, 0.0, "processor 0 must be")] {
+            let error = platform.set_speed(processor, speed).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Platform);
+            assert!(error.message().contains(text), "{error}");
+        }
+        assert_eq!(platform.speeds(), [1.0, 3.0]);
+        assert!(platform.with_other_speeds(&[1.0, f64::NAN]).is_err());
     }
 
     #[test]

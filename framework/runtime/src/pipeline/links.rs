@@ -179,12 +179,16 @@ impl LinkTable {
         for &(from, to, estimate) in &estimates {
             set(platform, from, to, estimate.link())?;
         }
-        let with_root: Vec<bool> = (0..self.ranks)
-            .map(|rank| estimates.iter().any(|&(from, to, _)| from.min(to) == 0 && from.max(to) == rank))
-            .collect();
+        let mut with_root = vec![false; self.ranks];
+        for &(from, to, _) in estimates.iter().filter(|&&(from, to, _)| from.min(to) == 0) {
+            with_root[from.max(to)] = true;
+        }
+        // The table is in the order of the loops: a search for each of the links would take most of the time with thousands of ranks.
+        let mut with_traffic = self.links.keys().copied().peekable();
         for from in 1..self.ranks {
             for to in (1..self.ranks).filter(|&to| to != from) {
-                if (with_root[from] || with_root[to]) && !self.links.contains_key(&(from, to)) {
+                while with_traffic.next_if(|link| *link < (from, to)).is_some() {}
+                if (with_root[from] || with_root[to]) && with_traffic.peek() != Some(&(from, to)) {
                     let link = probe::farther(platform.link(from, 0), platform.link(0, to));
                     set(platform, from, to, link)?;
                 }
@@ -307,6 +311,19 @@ mod tests {
         assert_eq!((platform.link(2, 0), platform.link(0, 1)), (PROBED, PROBED));
         report(&mut table, (1, 2), PROBED, 100_000, 0.0);
         assert!(corrected(&table, 1).link(1, 2).bandwidth > 0.9 * PROBED.bandwidth);
+    }
+
+    #[test]
+    fn only_links_without_traffic_follow_those_to_the_root() {
+        let mut table = LinkTable::new(3, false);
+        report(&mut table, (0, 2), SLOW, 100_000, 3.0);
+        report(&mut table, (2, 0), SLOW, 100_000, -3.0);
+        // Traffic in one direction yields no estimate if clocks differ.
+        report(&mut table, (1, 2), PROBED, 100_000, 3.0);
+        let platform = corrected(&table, 1);
+        assert_eq!(platform.link(1, 2), PROBED);
+        let slow = platform.link(2, 1);
+        assert!((slow.bandwidth / SLOW.bandwidth - 1.0).abs() < 0.01, "{slow:?}");
     }
 
     #[test]

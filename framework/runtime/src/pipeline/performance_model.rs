@@ -183,9 +183,7 @@ impl PerformanceModel {
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
         if let Some(speed) = measurements.speed.filter(|_| !self.has_given_speeds) {
-            let mut speeds = self.platform.speeds().to_vec();
-            speeds[rank] = speed;
-            self.platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
+            self.platform.set_speed(rank, speed).map_err(nonsense)?;
         }
         self.core_sharing.measured(rank, &measurements, now);
         self.reported[rank] = measurements;
