@@ -10,7 +10,12 @@ use std::time::Duration;
 /// One per cent is not noticeable; with a smaller fraction, the load would be rebalanced later.
 const PARTS_FOR_LOOKS: u32 = 100;
 
-/// Returns true if balancing may take the time `spent` of the time `time`: at most one per cent.
+/// Returns how much of the time `time` balancing may take: one per cent.
+pub(crate) fn affordable(time: Duration) -> Duration {
+    time / PARTS_FOR_LOOKS
+}
+
+/// Returns true if balancing may take the time `spent` of the time `time`.
 pub(crate) fn is_affordable(spent: Duration, time: Duration) -> bool {
-    spent.saturating_mul(PARTS_FOR_LOOKS) <= time
+    spent <= affordable(time)
 }

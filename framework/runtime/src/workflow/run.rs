@@ -10,7 +10,7 @@ use super::builder::Workflow;
 use super::commands::Commands;
 use super::graph::Graph;
 use super::master::Master;
-use super::planning::{Clusters, PLACEMENTS, Question};
+use super::planning::{Clusters, PLACEMENTS, Question, affordable_evaluations};
 use super::results::Results;
 use super::root::Root;
 use super::running::Running;
@@ -269,7 +269,7 @@ impl Workflow<'_> {
 
     /// Returns the request for a plan before the run. `None` if no plan is computed: with one rank, with a plan that the program has set, if
     /// planning is switched off, or if the description has no run times, memory or sizes.
-    fn question(&self, graph: &Graph, memory: &[u64], options: PlanOptions) -> Option<Box<Question>> {
+    fn question(&self, graph: &Graph, memory: &[u64], mut options: PlanOptions) -> Option<Box<Question>> {
         let knows = |task: &armature_workflow_files::Task| task.run_time.is_some() || task.memory.is_some();
         let is_known = self.options.plan.is_some()
             || self.description.tasks().iter().any(knows)
@@ -290,7 +290,11 @@ impl Workflow<'_> {
             }
         };
         let clusters = Clusters { in_memory: cluster(0)?, with_disk: cluster(ENOUGH)? };
-        let placements = if self.options.plan.is_some() { usize::MAX } else { PLACEMENTS };
+        let mut placements = usize::MAX;
+        if self.options.plan.is_none() {
+            placements = PLACEMENTS;
+            options.evaluations = options.evaluations.min(affordable_evaluations(&graph.dag, memory.len()));
+        }
         Some(Box::new(Question { clusters, options, placements }))
     }
 
