@@ -6,10 +6,6 @@ use crate::cores::SharedCores;
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Maximum number of processors of a platform. The links are a matrix, which takes 4 GiB at this size; a larger matrix exceeds the memory of most
-/// machines before an error message can be given.
-const MOST_PROCESSORS: usize = 1 << 14;
-
 /// Processors and the links between them.
 ///
 /// The platform has P processors, numbered from 0, and one more node, *ext*: the outside world that produces the input of the first stage and
@@ -75,6 +71,10 @@ impl Link {
 }
 
 impl Platform {
+    /// Maximum number of processors of a platform. The links are a matrix, which takes 4 GiB at this size; a larger matrix exceeds the memory of most
+    /// machines before an error message can be given.
+    pub const MOST_PROCESSORS: usize = 1 << 14;
+
     /// Creates a platform from its full description: P speeds and two (P+1)×(P+1) matrices, in which the last row and column belong to the outside
     /// world.
     ///
@@ -298,12 +298,11 @@ impl Platform {
 }
 
 fn check_count(processors: usize) -> Result<()> {
+    const MOST: usize = Platform::MOST_PROCESSORS;
     match processors {
         0 => Err(invalid("there must be at least one processor".into())),
-        1..=MOST_PROCESSORS => Ok(()),
-        _ => Err(invalid(format!(
-            "there can be {MOST_PROCESSORS} processors at most, but there are {processors}"
-        ))),
+        1..=MOST => Ok(()),
+        _ => Err(invalid(format!("there can be {MOST} processors at most, but there are {processors}"))),
     }
 }
 

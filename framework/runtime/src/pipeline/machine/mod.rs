@@ -12,6 +12,7 @@ mod expansions;
 mod in_flight;
 mod input_queue;
 mod job;
+mod mapping_runs;
 mod migration;
 mod resequencer;
 pub(crate) mod sequence_number;

@@ -21,6 +21,7 @@ pub(crate) enum Route {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) epoch: u32,
+    #[serde(with = "super::mapping_runs")]
     pub(crate) mapping: Mapping,
     pub(crate) dispatch: Dispatch,
     pub(crate) serial: Vec<bool>,
