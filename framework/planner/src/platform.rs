@@ -235,7 +235,7 @@ impl Platform {
             let (want, got) = (self.processors(), speeds.len());
             return Err(invalid(format!("expected {want} speeds, one for each processor, got {got}")));
         }
-        speeds.iter().enumerate().try_for_each(|(p, &speed)| check_speed(p, speed))?;
+        check_speeds(speeds)?;
         Ok(Platform { speeds: speeds.to_vec(), ..self.clone() })
     }
 
@@ -288,7 +288,7 @@ impl Platform {
 
     fn check(&self) -> Result<()> {
         check_count(self.speeds.len())?;
-        self.speeds.iter().enumerate().try_for_each(|(p, &speed)| check_speed(p, speed))?;
+        check_speeds(&self.speeds)?;
         let nodes = self.nodes();
         for (i, &link) in self.links.iter().enumerate() {
             check_link(i / nodes, i % nodes, link)?;
@@ -304,6 +304,10 @@ fn check_count(processors: usize) -> Result<()> {
         1..=MOST => Ok(()),
         _ => Err(invalid(format!("there can be {MOST} processors at most, but there are {processors}"))),
     }
+}
+
+fn check_speeds(speeds: &[f64]) -> Result<()> {
+    speeds.iter().enumerate().try_for_each(|(p, &speed)| check_speed(p, speed))
 }
 
 fn check_speed(processor: usize, speed: f64) -> Result<()> {

@@ -52,6 +52,11 @@ impl Block {
         Block { stages, hosts }
     }
 
+    /// Returns the processors as runs of consecutive numbers, in their order.
+    pub fn host_runs(&self) -> impl Iterator<Item = &[usize]> {
+        self.hosts.chunk_by(|a, b| a.checked_add(1) == Some(*b))
+    }
+
     /// Returns true if several processors run replicas of the block's stages.
     pub fn is_replicated(&self) -> bool {
         self.hosts.len() > 1
@@ -244,7 +249,7 @@ impl fmt::Display for Compact<'_> {
                 }
             }
             let mut separator = '@';
-            for run in block.hosts.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+            for run in block.host_runs() {
                 match run {
                     [first, .., last] if run.len() > NAMED => write!(f, "{separator}{first}-{last}")?,
                     run => {

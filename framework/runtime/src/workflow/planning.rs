@@ -90,8 +90,8 @@ const PLACEMENT: f64 = 1.3e-6;
 /// Number of ranks with which a placement takes twice [`PLACEMENT`]; the time grows linearly. Measured: 2 µs on 64 ranks, 16 µs on 1,000.
 const RANKS_OF_PLACEMENT: f64 = 90.0;
 
-/// Returns the number of plans that local search may evaluate before a run, so that it takes at most the share of the run that balancing may take.
-/// The length of the run is the work of all tasks, divided by the number of ranks.
+/// Returns the number of plans that local search may evaluate before a run, so that it takes about the share of the run that balancing may take. The
+/// length of the run is the work of all tasks, divided by the number of ranks.
 pub(super) fn affordable_evaluations(dag: &Dag, ranks: usize) -> usize {
     let work: f64 = (0..dag.len()).map(|task| dag.work(task)).sum();
     let time = Duration::try_from_secs_f64(work / ranks as f64).unwrap_or(Duration::MAX);

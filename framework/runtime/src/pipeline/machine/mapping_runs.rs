@@ -8,6 +8,10 @@ use armature_planner::pipeline::{Block, Mapping};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// Maximum number of ranks of all blocks together, where a rank counts once for each of its blocks: 64 blocks on all processors that a platform can
+/// have. They take 8 MiB. If it is too small, a job with more replicas ends with an error.
+const MOST_RANKS: usize = 64 * Platform::MOST_PROCESSORS;
+
 #[derive(Serialize, Deserialize)]
 struct BlockRuns {
     stages: Range<usize>,
@@ -17,28 +21,22 @@ struct BlockRuns {
 pub(super) fn serialize<S: Serializer>(mapping: &Mapping, serializer: S) -> Result<S::Ok, S::Error> {
     let block = |block: &Block| BlockRuns {
         stages: block.stages.clone(),
-        hosts: block
-            .hosts
-            .chunk_by(|a, b| a.checked_add(1) == Some(*b))
-            .map(|run| run[0]..run[0] + run.len())
-            .collect(),
+        hosts: block.host_runs().map(|run| run[0]..run[0] + run.len()).collect(),
     };
     mapping.blocks.iter().map(block).collect::<Vec<_>>().serialize(serializer)
 }
 
-/// Decodes a mapping. The number of ranks of a block is checked before memory is allocated, because a few bytes can name any number of ranks.
+/// Decodes a mapping. The number of ranks is checked before memory is allocated, because a few bytes can name any number of ranks.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mapping, D::Error> {
-    let block = |BlockRuns { stages, hosts }: BlockRuns| {
-        let ranks = hosts.iter().fold(0_usize, |sum, run| sum.saturating_add(run.len()));
-        let most = Platform::MOST_PROCESSORS;
-        if ranks > most {
-            let text = format!("a mapping has a block on {ranks} ranks, expected at most {most}");
-            return Err(D::Error::custom(text));
-        }
-        Ok(Block::new(stages, hosts.into_iter().flatten().collect()))
-    };
     let blocks: Vec<BlockRuns> = Deserialize::deserialize(deserializer)?;
-    blocks.into_iter().map(block).collect::<Result<_, _>>().map(Mapping::new)
+    let ranks =
+        blocks.iter().flat_map(|block| &block.hosts).fold(0_usize, |sum, run| sum.saturating_add(run.len()));
+    if ranks > MOST_RANKS {
+        let text = format!("the blocks of a mapping have {ranks} ranks, expected at most {MOST_RANKS}");
+        return Err(D::Error::custom(text));
+    }
+    let block = |block: BlockRuns| Block::new(block.stages, block.hosts.into_iter().flatten().collect());
+    Ok(Mapping::new(blocks.into_iter().map(block).collect()))
 }
 
 #[cfg(test)]
@@ -61,11 +59,15 @@ mod tests {
 
     #[test]
     fn too_many_ranks_are_an_error() {
-        for (run, runs) in [(0..usize::MAX, 1), (0..20_000, 1), (5..usize::MAX, 2), (0..1, 20_000)] {
-            let hosts = vec![run; runs];
-            let bytes = wire::to_bytes(&vec![BlockRuns { stages: 0..1, hosts }]).unwrap();
-            let error = wire::from_bytes::<Sent>(&bytes).unwrap_err();
-            assert!(error.to_string().contains("expected at most 16384"), "{error}");
+        let block = |hosts| BlockRuns { stages: 0..1, hosts };
+        let all = || block(vec![0..Platform::MOST_PROCESSORS; 1]);
+        for blocks in [
+            vec![block(vec![0..usize::MAX; 1])],
+            vec![block(vec![5..usize::MAX; 2])],
+            (0..65).map(|_| all()).collect(),
+        ] {
+            let error = wire::from_bytes::<Sent>(&wire::to_bytes(&blocks).unwrap()).unwrap_err();
+            assert!(error.to_string().contains("expected at most 1048576"), "{error}");
         }
     }
 }
