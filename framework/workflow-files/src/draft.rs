@@ -44,7 +44,9 @@ impl Draft {
             check_task(task, &self.limits).map_err(|message| Error::new(ErrorKind::Value, place, message))?;
         }
         let edges = self.edges()?;
-        let tasks = self.tasks.into_iter().map(|(task, _)| task).collect();
+        let mut tasks: Vec<Task> = self.tasks.into_iter().map(|(task, _)| task).collect();
+        // `collect` reuses the larger allocation. Each rank keeps the tasks during its run.
+        tasks.shrink_to_fit();
         let description = Description { name: self.name, tasks, edges, limits: self.limits };
         description.to_workflow()?;
         Ok(description)

@@ -100,6 +100,7 @@ impl WorkflowBuilder {
         check_tasks(&names, &works)?;
         check_total(&memories, &edges)?;
         check_edges(&mut edges, &names)?;
+        edges.shrink_to_fit();
         let count = names.len();
         let first_output = starts(count, edges.iter().map(|edge| edge.from));
         let first_input = starts(count, edges.iter().map(|edge| edge.to));

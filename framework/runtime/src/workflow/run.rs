@@ -110,7 +110,6 @@ impl Workflow<'_> {
         // records nothing, because its own death ends the job.
         let flight_recorder = (rank > 0 && endpoint.is_process()).then(ClosureFlightRecorder::new).flatten();
         let flight_record = flight_recorder.as_ref().map(ClosureFlightRecorder::place);
-        let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
         let has_after_command = self.after_command.is_some();
         let code = TaskCode {
             graph: graph.clone(),
@@ -118,7 +117,6 @@ impl Workflow<'_> {
             closure_of: closure_of.into(),
             after_command: self.after_command.as_mut(),
             context: Context::new(endpoint.place(), &graph.name),
-            names,
             spill,
             flight_recorder,
             clock,

@@ -126,7 +126,6 @@ pub(super) struct TaskCode<'c, 'w> {
     pub(super) closure_of: Arc<[usize]>,
     pub(super) after_command: Option<&'c mut AfterCommand<'w>>,
     pub(super) context: Context,
-    pub(super) names: Vec<Arc<str>>,
     pub(super) spill: SpillFolder,
     pub(super) flight_recorder: Option<ClosureFlightRecorder>,
     pub(super) clock: Clock,
@@ -134,7 +133,7 @@ pub(super) struct TaskCode<'c, 'w> {
 
 impl TaskCode<'_, '_> {
     fn begin(&mut self, task: usize, attempt: u32) {
-        self.context.name.clone_from(&self.names[task]);
+        self.context.name = self.graph.dag.name(task).into();
         (self.context.number, self.context.attempt) = (task as u64, attempt);
     }
 

@@ -62,7 +62,7 @@ impl WorkflowWorker {
         WorkflowWorker {
             rank,
             settings,
-            queue: Queue::new(graph.len()),
+            queue: Queue::default(),
             values: Values::new(graph.len(), settings.budget),
             exchange: Exchange::default(),
             running: BTreeMap::new(),

@@ -29,7 +29,8 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     orders: BTreeMap<Key, Queued>,
-    keys: Vec<Option<Key>>,
+    /// Positions in the queue, by task.
+    keys: BTreeMap<usize, Key>,
     /// Queue positions of the dispatched tasks whose inputs are all in memory.
     ready: BTreeSet<Key>,
     /// Queue positions of the dispatched tasks whose inputs all exist on some rank.
@@ -38,10 +39,6 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(tasks: usize) -> Self {
-        Queue { keys: vec![None; tasks], ..Queue::default() }
-    }
-
     /// Adds a task that was dispatched or announced to this rank. `inputs` are, for each input, whether it exists on some rank and whether it is in
     /// memory on this rank.
     pub(super) fn insert(
@@ -58,7 +55,7 @@ impl Queue {
         }
         let key = (place, Reverse(priority), self.next_number);
         self.next_number += 1;
-        self.keys[task] = Some(key);
+        self.keys.insert(task, key);
         if absent == 0 && !is_announced {
             self.ready.insert(key);
         }
@@ -70,14 +67,14 @@ impl Queue {
     }
 
     pub(super) fn remove(&mut self, task: usize) -> Option<Queued> {
-        let key = self.keys[task].take()?;
+        let key = self.keys.remove(&task)?;
         self.ready.remove(&key);
         self.available.remove(&key);
         self.orders.remove(&key)
     }
 
     pub(super) fn get(&self, task: usize) -> Option<&Queued> {
-        self.orders.get(&self.keys[task]?)
+        self.orders.get(self.keys.get(&task)?)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Queued> + Clone {
@@ -94,7 +91,7 @@ impl Queue {
         trace: &mut Trace,
     ) {
         for reader in readers {
-            let Some(key) = self.keys[reader] else { continue };
+            let Some(&key) = self.keys.get(&reader) else { continue };
             let Some(order) = self.orders.get_mut(&key) else { continue };
             order.missing = order.missing + usize::from(was.0) - usize::from(is.0);
             order.absent = order.absent + usize::from(was.1) - usize::from(is.1);
@@ -144,6 +141,6 @@ impl Queue {
     }
 
     pub(super) fn first_of(&self, tasks: impl Iterator<Item = usize>) -> Option<Key> {
-        tasks.filter_map(|task| self.keys[task]).min()
+        tasks.filter_map(|task| self.keys.get(&task).copied()).min()
     }
 }

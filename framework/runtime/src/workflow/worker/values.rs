@@ -82,6 +82,27 @@ pub(super) struct Held {
     copies: u32,
 }
 
+/// States of all values on this rank. Most tasks of a large workflow concern other ranks only, so a state is allocated when it is first changed.
+#[derive(Debug, Default)]
+struct States {
+    changed: Vec<Option<Box<Held>>>,
+    initial: Held,
+}
+
+impl Index<usize> for States {
+    type Output = Held;
+
+    fn index(&self, task: usize) -> &Held {
+        self.changed[task].as_deref().unwrap_or(&self.initial)
+    }
+}
+
+impl IndexMut<usize> for States {
+    fn index_mut(&mut self, task: usize) -> &mut Held {
+        self.changed[task].get_or_insert_default()
+    }
+}
+
 /// Value of a task that is being sent to another rank.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
@@ -97,7 +118,7 @@ struct Leaving {
 #[derive(Debug, Default)]
 pub(super) struct Values {
     budget: u64,
-    all: Vec<Held>,
+    all: States,
     /// Tasks whose values are in memory on this rank; recorded only if memory is limited.
     in_memory: BTreeSet<usize>,
     /// Bytes of all task values in memory on this rank, plus the bytes that are reserved for arriving values.
@@ -132,8 +153,8 @@ impl IndexMut<usize> for Values {
 
 impl Values {
     pub(super) fn new(tasks: usize, budget: u64) -> Self {
-        let all = std::iter::repeat_with(Held::default).take(tasks).collect();
-        Values { budget, all, ..Values::default() }
+        let changed = std::iter::repeat_with(|| None).take(tasks).collect();
+        Values { budget, all: States { changed, ..States::default() }, ..Values::default() }
     }
 
     /// Changes the location of a value, and updates the count of occupied bytes. If a task on this rank reads the value and its availability has
@@ -321,7 +342,7 @@ impl Values {
     /// Handles the death of a rank. The memory of values that were being sent to it is no longer counted: they may never be sent, and no task may
     /// wait for their memory. Returns true if there were any.
     pub(super) fn on_lost(&mut self, rank: usize) -> bool {
-        (0..self.all.len()).for_each(|task| self.expect_no_more(task, |from| from == rank));
+        (0..self.all.changed.len()).for_each(|task| self.expect_no_more(task, |from| from == rank));
         self.forget_leaving(|leaving| leaving.to == rank)
     }
 
@@ -345,9 +366,24 @@ impl Values {
 
     #[cfg(test)]
     pub(super) fn in_memory(&self) -> impl Iterator<Item = &Value> {
-        self.all.iter().filter_map(|held| match &held.location {
+        self.all.changed.iter().flatten().filter_map(|held| match &held.location {
             Location::Memory(value) => Some(value),
             _ => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_allocated_when_they_are_first_changed() {
+        let mut values = Values::new(1_000, u64::MAX);
+        assert!((0..1_000).all(|task| values[task].uses == 0 && values[task].location.is_elsewhere()));
+        (values[7].uses, values[9].bytes) = (1, 8);
+        values.set(9, Location::Wanted(2));
+        let allocated: Vec<usize> = (0..1_000).filter(|&task| values.all.changed[task].is_some()).collect();
+        assert_eq!((allocated, values[7].uses, values[9].bytes, values[8].uses), (vec![7, 9], 1, 8, 0));
     }
 }
