@@ -7,6 +7,11 @@ use crate::observe::number_format::seconds;
 /// Initial strip width in columns. Narrow strips suit kernels in which each value has to wait for the previous one: the processor then works on
 /// several rows of a strip at the same time, which no cost model describes.
 const NARROW: u64 = 16;
+/// Inverse of the part of a run's sweeps that the widest strip may take to pass all ranks: 2 %, but at least one sweep. The last rank waits that long for
+/// its first work, and never makes up for it. Nothing on rank 0 shows this wait: on 64 simulated ranks, strips of half a row cost a tenth of 50 sweeps.
+const SWEEPS_FOR_LAG: u64 = 50;
+/// Number of columns that a strip may always have. If only narrower strips were allowed, messages could take longer than the work.
+const NARROWEST: u64 = 4;
 /// Minimum number of sweeps from which the median time for a strip width is taken; with three, one slow sweep has no effect.
 const LEAST: usize = 3;
 /// Maximum number of sweeps from which the median time for a strip width is taken. Without it, many times would have to be sorted if sweeps are very
@@ -35,6 +40,9 @@ pub(super) struct StripWidth {
     ranks: usize,
     shift: Option<ShiftCost>,
     width: u64,
+    is_fixed: bool,
+    /// Largest strip width in columns that suits the number of sweeps of the run.
+    widest: u64,
     candidates: Vec<Candidate>,
     sweeps: Vec<f64>,
     /// True if the next sweep is not measured, because a change of the strip width or a movement of rows before it affects its time.
@@ -57,6 +65,8 @@ impl StripWidth {
             ranks,
             shift: None,
             width: fixed.unwrap_or(NARROW).clamp(1, columns),
+            is_fixed: fixed.is_some(),
+            widest: columns,
             candidates: Vec::new(),
             sweeps: Vec::new(),
             skips: true,
@@ -64,8 +74,18 @@ impl StripWidth {
         }
     }
 
+    /// Limits the strip width to one that suits a run of this number of sweeps (see [`SWEEPS_FOR_LAG`]), unless the width is fixed.
+    pub(super) fn for_sweeps(mut self, sweeps: u64) -> Self {
+        if !self.is_fixed {
+            let sweeps_of_lag = (sweeps / SWEEPS_FOR_LAG).max(1);
+            let widest = self.columns.saturating_mul(sweeps_of_lag) / self.ranks.max(1) as u64;
+            self.widest = (widest - widest % NARROWEST).clamp(NARROWEST.min(self.columns), self.columns);
+        }
+        self
+    }
+
     pub(super) fn width(&self) -> u64 {
-        self.width
+        self.width.min(self.widest)
     }
 
     /// Returns true if the next strip width (columns per strip) can be chosen only with measured costs of messages.
@@ -114,7 +134,7 @@ impl StripWidth {
         if !is_hopeless && !is_long {
             return None;
         }
-        self.candidates.push(Candidate { width: self.width, seconds: median });
+        self.candidates.push(Candidate { width: self.width(), seconds: median });
         self.disturb();
         let best = self.best();
         if let Some(next) = self.candidate(best) {
@@ -133,7 +153,7 @@ impl StripWidth {
     }
 
     fn best(&self) -> Candidate {
-        let none = Candidate { width: self.width, seconds: 0.0 };
+        let none = Candidate { width: self.width(), seconds: 0.0 };
         self.candidates.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or(none)
     }
 
@@ -147,7 +167,7 @@ impl StripWidth {
         let around = [scaled(2.0), scaled(0.5), scaled(FINE), scaled(1.0 / FINE)];
         let is_new = |width: &u64| self.candidates.iter().all(|candidate| candidate.width != *width);
         let all = model.into_iter().chain(around);
-        all.map(|width| even(width).clamp(1, self.columns)).find(is_new)
+        all.map(|width| even(width).clamp(1, self.widest)).find(is_new)
     }
 }
 
@@ -279,6 +299,29 @@ mod tests {
         );
         assert_eq!(StripWidth::new(1, 3, None).on_sweep(1.0), None, "one column needs no choice");
         assert_eq!(StripWidth::new(0, 3, None).width(), 1);
+    }
+
+    #[test]
+    fn strips_pass_all_ranks_in_a_small_part_of_the_run() {
+        let widest = |ranks: usize, sweeps: u64| {
+            let mut strip_width = StripWidth::new(2_000, ranks, None).for_sweeps(sweeps);
+            strip_width.know_shift(ShiftCost { fixed: 1e-3, per_element: 0.0 });
+            // Each message takes 1 ms, so wide strips are faster.
+            choose(&mut strip_width, |width| 3e-3 + 2_000.0 / width as f64 * 1e-3);
+            (strip_width.candidates[0].width, strip_width.width())
+        };
+        // First and chosen width, by ranks and sweeps.
+        assert_eq!(widest(1, 1), (16, 2_000));
+        assert_eq!(widest(64, 99), (16, 28));
+        assert_eq!(widest(64, 1_000), (16, 624));
+        assert_eq!(widest(250, 50), (8, 8));
+        assert_eq!(widest(4_000, 50), (4, 4));
+        let chosen = StripWidth::new(2_000, 250, None).for_sweeps(50_000);
+        assert_eq!(
+            (chosen.clone().for_sweeps(1).width(), chosen.for_sweeps(1).for_sweeps(100).width()),
+            (8, 16)
+        );
+        assert_eq!(StripWidth::new(2_000, 250, Some(500)).for_sweeps(1).width(), 500);
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl<T: Pod + Send> Wavefront<T> {
             sweeps,
             sweep: 0,
             phase: Phase::Between,
-            strip_width,
+            strip_width: strip_width.for_sweeps(sweeps),
             most: 0,
             has_new_rows: false,
             done: 0,
